@@ -1,0 +1,141 @@
+"""The facts about a file as plain data: what `facts` extracts and `project` joins.
+
+In: nothing.  Out: frozen dataclasses over strings, numbers and tuples, so that they can be cached
+as JSON and sent between processes.  Never here: a syntax tree, a path, or anything that depends on
+another file.
+
+A *value* is the set of places an expression's value may come from, each one an *atom*:
+
+=====================  =============================================================
+`("call", i)`          the result of call `i` of the same function
+`("item", i, k)`       element `k` of that result (tuple unpacking)
+`("param", name)`      a parameter of the function
+`("self",)`            the object under construction; `("super",)` its `super()`
+`("attr", name)`       `self.name`; `("super", name)` is `super().name`
+`("ref", dotted)`      a name outside the function: `torch.zeros` (absolute), `.mod.name`
+                       (relative import), `~.name` (this file), `builtins.len`
+`("func", qualname)`   a function or lambda defined inside a function of this file
+`("bound", name, *a)`  attribute `name` of what atom `a` stands for, as a callee
+`("partial", i)`       `functools.partial` object `i` (only inside one function)
+`("str", text)`        a string literal; `("none",)`, `("true",)`, `("false",)` the literals
+`("dict", full, *ks)`  a dict with the known keys `ks`; `full` is 1 if these are all
+`("device",)`          a `torch.device(...)`
+`("box",)`             a list, tuple, set or dict display or comprehension
+=====================  =============================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Atom = tuple[str | int, ...]
+Value = tuple[Atom, ...]
+
+#: (line from 1, UTF-8 byte column from 0), as the `ast` module counts
+Point = tuple[int, int]
+
+#: bits of `CallFact.context` and of a reached function: what device contexts surround it
+TENSOR_CONTEXT = 1
+STREAM_CONTEXT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CallFact:
+    """One call inside a function, with what a later stage may ask of it."""
+
+    callees: Value
+    #: the callee as written, white space folded
+    text: str
+    start: Point
+    end: Point
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    #: index of the first `*args` among `args`, -1 if there is none
+    star: int
+    #: "": no `**`; "open": a `**` whose keys are not all known; "device": one that brings a device;
+    #: "closed": only such that bring none
+    spread: str
+    context: int
+    #: first and last line of the statement (its header only, if it has a body)
+    statement: tuple[int, int]
+    #: an expression that names a device where the call stands, "" if there is none
+    device_in_scope: str
+    #: the call makes a tensor without elements, to be bound later
+    placeholder: bool
+    #: the other branch of an `if` builds the same target with a device
+    twin: bool
+    #: the receiver, for a call of a method of something other than self
+    receiver: Value = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a function does with a value.
+
+    `kind` is a `Sink` value, or one of: `moved`; `probe` (only metadata is read); `iterated`
+    (looped over or tested); `returned` (`detail` the index into a returned tuple, "" for the
+    whole); `declared buffer`, `declared parameter` (`detail` a registered name); `default`
+    (`detail` is `function:parameter`, in bodies only); `used` (`detail` a class of this file that
+    names a module-level constant).
+    """
+
+    kind: str
+    detail: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """A function: who can be called from it, and where values go in it."""
+
+    qualname: str
+    #: qualified name of the class whose body holds the `def`, "" outside classes
+    owner: str
+    #: function, method, static, class, setter, body (of a class or of the module)
+    kind: str
+    params: tuple[str, ...]
+    #: how many of `params` may be given by position
+    positional: int
+    vararg: str
+    kwarg: str
+    defaults: tuple[tuple[str, Value], ...]
+    #: parameters whose annotation says that they are tensors
+    tensor_params: tuple[str, ...]
+    calls: tuple[CallFact, ...]
+    events: tuple[Event, ...]
+    #: groups of calls whose results meet in one expression
+    meets: tuple[tuple[int, ...], ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFacts:
+    """A class: its bases as values, its methods, and what its body binds."""
+
+    qualname: str
+    bases: tuple[Value, ...]
+    #: method name -> qualified names of its definitions (several: in different branches)
+    methods: tuple[tuple[str, tuple[str, ...]], ...]
+    setters: tuple[tuple[str, str], ...]
+    bindings: tuple[tuple[str, Value], ...]
+    #: `field(default_factory=...)` callables of a dataclass, with the field's name
+    field_factories: tuple[tuple[str, Value], ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFacts:
+    """What one file defines, and the summaries of the functions read so far."""
+
+    #: local name -> where it is imported from (several: `try`/`if` alternatives)
+    imports: tuple[tuple[str, tuple[str, ...]], ...]
+    stars: tuple[str, ...]
+    classes: tuple[ClassFacts, ...]
+    #: names of module-level functions and qualified names of methods, whether read or not
+    functions: tuple[str, ...]
+    bindings: tuple[tuple[str, Value], ...]
+    summaries: tuple[FunctionFacts, ...]
+    #: the name torch is bound to at module level, "" if it is not
+    torch_name: str
+    #: 1-based line before which an import statement may be added, and whether a blank line follows
+    import_line: int
