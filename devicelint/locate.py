@@ -1,0 +1,113 @@
+"""Find the file of an imported module, from the importing file's own surroundings.
+
+In: the path of a file and a dotted name.  Out: the path of the module that holds it.  Never here:
+reading or importing a module; only the existence of files is asked for, each once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+#: Packages that are never looked for below a project: asking for them costs a stat a folder.
+_FOREIGN = frozenset(
+    "torch numpy typing collections dataclasses functools abc enum math os sys re json logging "
+    "itertools contextlib warnings builtins typing_extensions einops triton transformers_modules "
+    "copy pathlib time random inspect types operator tqdm scipy pandas PIL cv2 requests".split()
+)
+
+
+class Locator:
+    """Maps dotted names to files, with the answers remembered."""
+
+    def __init__(self, search_paths: Iterable[str] = (), boundary: str = "") -> None:
+        """Look in the importing file's package, in `search_paths`, and no higher than `boundary`.
+
+        A file outside `boundary` (a folder) has its own package root as its only root.
+        """
+        self._boundary = boundary
+        self._search_paths = tuple(search_paths)
+        self._exists: dict[str, frozenset[str]] = {}
+        self._roots: dict[str, tuple[str, ...]] = {}
+        self._found: dict[tuple[str, str], tuple[str, int] | None] = {}
+
+    def find(self, path: str, name: str) -> tuple[str, int] | None:
+        """Find the file for the longest prefix of a dotted name, as seen from the file `path`.
+
+        Returns the file and how many parts of the name lead to it (leading dots not counted), or
+        None if the name leads out of the project.
+        """
+        folder = os.path.dirname(path)
+        known = self._found.get((folder, name), False)
+        if known is not False:
+            return known  # type: ignore[return-value]
+        result = self._search(folder, name)
+        self._found[folder, name] = result
+        return result
+
+    def _search(self, folder: str, name: str) -> tuple[str, int] | None:
+        if name.startswith("."):
+            level = len(name) - len(name.lstrip("."))
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            parts = [part for part in name.lstrip(".").split(".") if part]
+            return self._walk(folder, parts) or self._package(folder, 0)
+        parts = name.split(".")
+        if parts[0] in _FOREIGN:
+            return None
+        for root in self._roots_of(folder):
+            found = self._walk(root, parts)
+            if found is not None:
+                return found
+        return None
+
+    def _roots_of(self, folder: str) -> tuple[str, ...]:
+        """List the folders an absolute import may start from: package root, own folder, parents."""
+        roots = self._roots.get(folder)
+        if roots is None:
+            top = folder
+            while "__init__.py" in self._listing(top):
+                top = os.path.dirname(top)
+            chain = [top]
+            if folder != top:
+                chain.append(folder)
+            # folders without __init__.py may be namespace packages: the parents count as roots
+            parent = top
+            while parent != self._boundary and parent.startswith(self._boundary + os.sep):
+                parent = os.path.dirname(parent)
+                chain.append(parent)
+            roots = self._roots[folder] = (*dict.fromkeys(chain), *self._search_paths)
+        return roots
+
+    def _walk(self, folder: str, parts: list[str]) -> tuple[str, int] | None:
+        best: tuple[str, int] | None = None
+        for index, part in enumerate(parts):
+            names = self._listing(folder)
+            if part in names:
+                folder = os.path.join(folder, part)
+                best = self._package(folder, index + 1) or best
+                continue
+            if f"{part}.py" in names:
+                return os.path.join(folder, f"{part}.py"), index + 1
+            break
+        return best
+
+    def _package(self, folder: str, used: int) -> tuple[str, int] | None:
+        if "__init__.py" in self._listing(folder):
+            return os.path.join(folder, "__init__.py"), used
+        return None
+
+    def _listing(self, folder: str) -> frozenset[str]:
+        names = self._exists.get(folder)
+        if names is None:
+            try:
+                with os.scandir(folder or ".") as entries:
+                    names = frozenset(
+                        entry.name
+                        for entry in entries
+                        if entry.name.endswith(".py") or ("." not in entry.name and entry.is_dir())
+                    )
+            except OSError:
+                names = frozenset()
+            self._exists[folder] = names
+        return names

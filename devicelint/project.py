@@ -1,0 +1,387 @@
+"""Join the facts of many files: what a name means, what a class inherits, what is a module.
+
+In: facts of files, handed in through `load` and found through `find`.  Out: targets of names,
+ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
+from devicelint.torch_api import canonical, is_module_class
+from devicelint.values import bare_name
+
+#: a class or function: (path of its file, qualified name in it)
+Key = tuple[str, str]
+
+
+class UnknownBases(StrEnum):
+    """What to take a class for whose ancestry leads out of the known (`unknown-bases`)."""
+
+    HEURISTIC = "heuristic"
+    NEVER = "never"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTarget:
+    """A function of the project."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTarget:
+    """A class of the project."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Something outside the project, by its dotted name."""
+
+    name: str
+
+
+Target = FunctionTarget | ClassTarget | External
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """A class's linearised project ancestors (itself first) and what they lead to outside."""
+
+    classes: tuple[Key, ...]
+    externals: tuple[str, ...]
+    unknown: bool
+
+
+#: External bases that are known not to make a class an nn.Module.
+_NOT_MODULES = (
+    "builtins.",
+    "abc.",
+    "typing.",
+    "typing_extensions.",
+    "enum.",
+    "dataclasses.",
+    "collections.",
+    "torch.autograd.",
+    "torch.utils.data.",
+    "torch.optim.",
+    "torch.distributed.",
+    "mlx.",
+    "flax.",
+    "jax.",
+    "keras.",
+    "tensorflow.",
+    "paddle.",
+    "mindspore.",
+    "numpy.",
+    "unittest.",
+    "pydantic.",
+    "_pytest.",
+    "doctest.",
+)
+
+
+class _FileTable:
+    """One file's facts, by name."""
+
+    __slots__ = ("bindings", "classes", "facts", "functions", "imports", "named", "summaries")
+
+    def __init__(self, facts: ModuleFacts) -> None:
+        self.facts = facts
+        self.imports = dict(facts.imports)
+        self.bindings = dict(facts.bindings)
+        self.classes: dict[str, ClassFacts] = {item.qualname: item for item in facts.classes}
+        self.functions = set(facts.functions)
+        self.summaries: dict[str, FunctionFacts] = {s.qualname: s for s in facts.summaries}
+        #: name without line of redefinition -> every definition
+        self.named: dict[str, list[str]] = {}
+        for qualname in (*self.classes, *facts.functions):
+            head, _, last = qualname.rpartition(".")
+            plain = f"{head}.{bare_name(last)}" if head else bare_name(last)
+            self.named.setdefault(plain, []).append(qualname)
+
+
+class ProjectIndex:
+    """Answers questions across files, remembering every answer."""
+
+    def __init__(
+        self,
+        load: Callable[[str], ModuleFacts | None],
+        find: Callable[[str, str], tuple[str, int] | None],
+        extra_bases: frozenset[str] = frozenset(),
+        unknown_bases: UnknownBases = UnknownBases.HEURISTIC,
+    ) -> None:
+        self._load = load
+        self._find = find
+        self._extra_bases = extra_bases
+        self._unknown_bases = unknown_bases
+        self._tables: dict[str, _FileTable | None] = {}
+        self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
+        self._ancestries: dict[Key, Ancestry] = {}
+        self._modules: dict[Key, bool] = {}
+        self._methods: dict[tuple[Key, str, Key | None], tuple[tuple[Key, Key], ...]] = {}
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def table(self, path: str) -> _FileTable | None:
+        """Give a file's facts by name, None if it cannot be read."""
+        if path not in self._tables:
+            facts = self._load(path)
+            self._tables[path] = _FileTable(facts) if facts is not None else None
+        return self._tables[path]
+
+    def put(self, path: str, facts: ModuleFacts) -> None:
+        """Hand in facts of a file, or more summaries of it."""
+        self._tables[path] = _FileTable(facts)
+
+    def summary(self, key: Key) -> FunctionFacts | None:
+        """Give a function's summary, None if it has not been read."""
+        table = self.table(key[0])
+        return table.summaries.get(key[1]) if table else None
+
+    def class_facts(self, key: Key) -> ClassFacts | None:
+        """Give a class's facts."""
+        table = self.table(key[0])
+        return table.classes.get(key[1]) if table else None
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def resolve(self, path: str, name: str) -> tuple[Target, ...]:
+        """Say what a dotted name of `ir` means in a file: all alternatives."""
+        known = self._targets.get((path, name))
+        if known is None:
+            self._targets[path, name] = ()  # cuts cycles of re-exports
+            known = tuple(dict.fromkeys(self._resolve(path, name)))
+            self._targets[path, name] = known
+        return known
+
+    def _resolve(self, path: str, name: str) -> Iterator[Target]:
+        if name.startswith("~."):
+            yield from self._in_file(path, name[2:].split("."))
+            return
+        found = self._find(path, name)
+        if found is None:
+            yield External(canonical(name))
+            return
+        file, used = found
+        rest = [part for part in name.lstrip(".").split(".")[used:] if part]
+        if rest:
+            inner = list(self._in_file(file, rest))
+            yield from inner or [External(canonical(name))]
+
+    def _in_file(self, path: str, parts: list[str]) -> Iterator[Target]:
+        table = self.table(path)
+        if table is None:
+            return
+        if parts == ["*"]:
+            yield from self._everything(path, table)
+            return
+        found = False
+        for count in range(len(parts), 0, -1):
+            for qualname in table.named.get(".".join(parts[:count]), ()):
+                found = True
+                yield from self._member((path, qualname), qualname in table.classes, parts[count:])
+            if found:
+                break
+        first, rest = parts[0], parts[1:]
+        for atom in table.bindings.get(first, ()):
+            if atom[0] == "ref" and atom[1] != f"~.{first}":
+                found = True
+                yield from self.resolve(path, ".".join([str(atom[1]), *rest]))
+            elif atom[0] == "func" and not rest:
+                found = True
+                yield FunctionTarget((path, str(atom[1])))
+        for target in table.imports.get(first, ()):
+            found = True
+            yield from self.resolve(path, ".".join([target, *rest]))
+        if not found:
+            for star in table.facts.stars:
+                joiner = "" if star.endswith(".") else "."
+                inner = [
+                    item
+                    for item in self.resolve(path, f"{star}{joiner}{'.'.join(parts)}")
+                    if not isinstance(item, External)
+                ]
+                if inner:
+                    found = True
+                    yield from inner
+                    break
+        if not found:
+            below = self._find(path, f".{'.'.join(parts)}")
+            if below is not None and path.endswith("__init__.py") and below[0] != path:
+                yield from self._in_file(below[0], parts[below[1] :]) if parts[below[1] :] else ()
+
+    def _everything(self, path: str, table: _FileTable) -> Iterator[Target]:
+        """Give every function that a file defines, for a name that only a run could tell."""
+        for qualname in table.facts.functions:
+            if "." not in qualname and not qualname.startswith("_"):
+                yield FunctionTarget((path, qualname))
+
+    def _member(self, key: Key, is_class: bool, rest: list[str]) -> Iterator[Target]:
+        if not rest:
+            yield ClassTarget(key) if is_class else FunctionTarget(key)
+        elif is_class and len(rest) == 1:
+            for function, _ in self.methods(key, rest[0]):
+                yield FunctionTarget(function)
+
+    def binding(self, path: str, name: str) -> Value:
+        """Give the value a module-level name of a file is bound to, through imports."""
+        table = self.table(path)
+        if table is None or not name.startswith("~."):
+            return ()
+        return table.bindings.get(name[2:], ())
+
+    # -- classes -------------------------------------------------------------------------------
+
+    def ancestry(self, key: Key) -> Ancestry:
+        """Linearise a class's ancestors; cycles are cut."""
+        known = self._ancestries.get(key)
+        if known is None:
+            self._ancestries[key] = Ancestry((key,), (), False)
+            known = self._ancestries[key] = self._linearise(key)
+        return known
+
+    def _linearise(self, key: Key) -> Ancestry:
+        facts = self.class_facts(key)
+        if facts is None:
+            return Ancestry((key,), (), True)
+        sequences: list[tuple[Key, ...]] = []
+        externals: dict[str, None] = {}
+        unknown = False
+        direct: list[Key] = []
+        for base in facts.bases:
+            targets = [
+                target
+                for atom in base
+                if atom[0] == "ref"
+                for target in self.resolve(key[0], str(atom[1]))
+            ]
+            unknown = unknown or not targets
+            for target in targets:
+                if isinstance(target, ClassTarget) and target.key != key:
+                    parent = self.ancestry(target.key)
+                    direct.append(target.key)
+                    sequences.append(parent.classes)
+                    externals.update(dict.fromkeys(parent.externals))
+                    unknown = unknown or parent.unknown
+                elif isinstance(target, External):
+                    externals[target.name] = None
+                    unknown = unknown or not target.name.startswith("builtins.")
+        return Ancestry((key, *_c3(sequences, direct)), tuple(externals), unknown)
+
+    def is_module(self, key: Key) -> bool:
+        """Tell whether a class is an nn.Module of PyTorch."""
+        known = self._modules.get(key)
+        if known is None:
+            known = self._modules[key] = self._judge_module(key)
+        return known
+
+    def _judge_module(self, key: Key) -> bool:
+        ancestry = self.ancestry(key)
+        for name in ancestry.externals:
+            if is_module_class(name) or name in self._extra_bases:
+                return True
+        own = {qualname.rpartition("@")[0] or qualname for _, qualname in ancestry.classes}
+        if own & self._extra_bases or any(
+            base.rpartition(".")[2] in own for base in self._extra_bases
+        ):
+            return True
+        odd = [name for name in ancestry.externals if not name.startswith(_NOT_MODULES)]
+        if not ancestry.unknown or (ancestry.externals and not odd):
+            return False
+        match self._unknown_bases:
+            case UnknownBases.NEVER:
+                return False
+            case UnknownBases.ALWAYS:
+                return True
+        return self._looks_like_module(ancestry)
+
+    def _looks_like_module(self, ancestry: Ancestry) -> bool:
+        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry."""
+        forward = calls = False
+        for key in ancestry.classes:
+            facts = self.class_facts(key)
+            for name, qualnames in facts.methods if facts else ():
+                forward = forward or name == "forward"
+                if name == "__init__":
+                    for qualname in qualnames:
+                        summary = self.summary((key[0], qualname))
+                        calls = calls or any(
+                            ("super", "__init__") in call.callees
+                            for call in (summary.calls if summary else ())
+                        )
+        return forward and calls
+
+    def methods(self, key: Key, name: str, after: Key | None = None) -> tuple[tuple[Key, Key], ...]:
+        """Find a method on a class: (function, class that holds it), several for redefinitions.
+
+        With `after`, the search starts behind that class in the order of resolution, as `super()`
+        in one of its methods does.
+        """
+        known = self._methods.get((key, name, after))
+        if known is None:
+            known = self._methods[key, name, after] = tuple(self._find_method(key, name, after))
+        return known
+
+    def _find_method(self, key: Key, name: str, after: Key | None) -> Iterator[tuple[Key, Key]]:
+        classes = self.ancestry(key).classes
+        if after is not None and after in classes:
+            classes = classes[classes.index(after) + 1 :]
+        for holder in classes:
+            facts = self.class_facts(holder)
+            if facts is None:
+                continue
+            found = [
+                ((holder[0], qualname), holder)
+                for method, qualnames in facts.methods
+                if method == name
+                for qualname in qualnames
+            ]
+            for bound, value in facts.bindings:
+                if bound == name:
+                    for atom in value:
+                        if atom[0] == "ref":
+                            found += [
+                                (target.key, holder)
+                                for target in self.resolve(holder[0], str(atom[1]))
+                                if isinstance(target, FunctionTarget)
+                            ]
+            if found:
+                yield from found
+                return
+
+    def setter(self, key: Key, name: str) -> Key | None:
+        """Find the property setter that `self.name = value` calls, if there is one."""
+        for holder in self.ancestry(key).classes:
+            facts = self.class_facts(holder)
+            for setter, qualname in facts.setters if facts else ():
+                if setter == name:
+                    return holder[0], qualname
+        return None
+
+
+def _c3(sequences: list[tuple[Key, ...]], direct: list[Key]) -> list[Key]:
+    """Merge ancestor lists as Python does; where that is impossible, in order of first mention."""
+    pending = [list(sequence) for sequence in (*sequences, tuple(direct)) if sequence]
+    result: list[Key] = []
+    while pending:
+        for sequence in pending:
+            head = sequence[0]
+            if not any(head in other[1:] for other in pending):
+                break
+        else:
+            head = pending[0][0]
+        result.append(head)
+        pending = [
+            [item for item in sequence if item != head]
+            for sequence in pending
+            if sequence != [head]
+        ]
+        pending = [sequence for sequence in pending if sequence]
+    return result

@@ -1,0 +1,236 @@
+"""Decide which constructor calls of the project are worth a rule's look.
+
+In: the index, what was reached, where values end.  Out: `FileTargets` for each file.  Never here:
+source text, rules, I/O.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from devicelint.construction import (
+    Construction,
+    Reach,
+    covers,
+    has_device,
+    is_body,
+    parameters_of,
+)
+from devicelint.flow import Flow, Outcome
+from devicelint.ir import CallFact, FunctionFacts
+from devicelint.model import Candidate, Constructor, FileTargets, Kind, Sink
+from devicelint.project import ClassTarget, Key, ProjectIndex
+from devicelint.torch_api import CONSTRUCTORS, FIX_OBSTACLE_KEYWORDS
+
+
+def select_targets(
+    index: ProjectIndex, construction: Construction, flow: Flow
+) -> Mapping[str, FileTargets]:
+    """Choose the candidates of every file, in order of position."""
+    found: dict[str, list[Candidate]] = defaultdict(list)
+    for (function, number), reach in construction.sites.items():
+        candidate = _constructor_call(index, flow, function, number, reach)
+        if candidate is not None:
+            found[function[0]].append(candidate)
+    for (function, number), chain in construction.defaulted.items():
+        candidate = _defaulted_call(index, flow, function, number, chain)
+        if candidate is not None:
+            found[function[0]].append(candidate)
+    for function, candidate in _unforwarded(index, construction):
+        found[function[0]].append(candidate)
+    return {path: _file_targets(index, path, items) for path, items in sorted(found.items())}
+
+
+def _file_targets(index: ProjectIndex, path: str, items: list[Candidate]) -> FileTargets:
+    table = index.table(path)
+    assert table is not None, path
+    unique = {(item.start, item.end): item for item in items}
+    ordered = sorted(unique.values(), key=lambda item: (item.start, item.end))
+    return FileTargets(tuple(ordered), table.facts.torch_name, table.facts.import_line)
+
+
+def _constructor_call(
+    index: ProjectIndex, flow: Flow, function: Key, number: int, reach: Reach
+) -> Candidate | None:
+    summary = index.summary(function)
+    assert summary is not None, function
+    call = summary.calls[number]
+    constructor = reach.constructor
+    if call.twin or covers(constructor, reach.context):
+        return None
+    if constructor.follows_tensor and follows_a_tensor(summary, call):
+        return None
+    outcome = flow.outcome(function, number, constructor.kind)
+    if outcome.harmless:
+        return None
+    if reach.import_time and not _matters_at_import(index, function, summary, number):
+        return None
+    return _candidate(function, summary, call, constructor, reach.callable, outcome, reach.chain,
+                      in_context=bool(reach.context), import_time=reach.import_time)
+
+
+def _matters_at_import(
+    index: ProjectIndex, function: Key, summary: FunctionFacts, number: int
+) -> bool:
+    """Tell whether what a body builds at import belongs to a module class."""
+    if not is_body(function):
+        return True
+    if function[1] != "<module>":
+        return index.is_module((function[0], summary.owner))
+    for event in summary.events:
+        if ("call", number) not in event.value:
+            continue
+        if event.kind == "used":
+            for target in index.resolve(function[0], f"~.{event.detail}"):
+                if isinstance(target, ClassTarget) and index.is_module(target.key):
+                    return True
+        elif event.kind == "default":
+            owner = event.detail.rpartition(":")[0].rpartition(".")[0]
+            if owner and index.is_module((function[0], owner)):
+                return True
+    return False
+
+
+def _defaulted_call(
+    index: ProjectIndex, flow: Flow, function: Key, number: int, chain: tuple[Key, ...]
+) -> Candidate | None:
+    """A helper's `device` parameter is left to a fixed default, and the result is kept."""
+    summary = index.summary(function)
+    assert summary is not None, function
+    call = summary.calls[number]
+    outcome = flow.outcome(function, number, Kind.TENSOR)
+    if outcome.harmless or outcome.sink is not Sink.ATTRIBUTE:
+        return None
+    name = call.text
+    return _candidate(
+        function, summary, call, Constructor(name, Kind.TENSOR), name, outcome, chain,
+        obstacle="the helper's own default decides the device here",
+    )
+
+
+def _unforwarded(
+    index: ProjectIndex, construction: Construction
+) -> Iterable[tuple[Key, Candidate]]:
+    """Submodules that accept a device, built without it where a device parameter is at hand."""
+    for function, classes in construction.reached.items():
+        summary = index.summary(function)
+        if summary is None or summary.kind != "method" or not any(
+            on is not None and index.is_module(on) for on in classes
+        ):
+            continue
+        if "device" not in summary.params and "factory_kwargs" not in summary.params:
+            continue
+        for number, call in enumerate(summary.calls):
+            if not call.device_in_scope or call.twin:
+                continue
+            constructor = _accepting_class(index, construction, function, number, call)
+            if constructor is None or has_device(call, constructor) or call.context:
+                continue
+            outcome = Outcome(Sink.PARAMETER, "", (), False)
+            yield function, _candidate(
+                function, summary, call, constructor, constructor.name, outcome, (function,)
+            )
+
+
+def _accepting_class(
+    index: ProjectIndex, construction: Construction, function: Key, number: int, call: CallFact
+) -> Constructor | None:
+    """Give the constructor row of a module class that has a `device` parameter."""
+    for atom in call.callees:
+        if atom[0] != "ref":
+            return None
+        row = CONSTRUCTORS.get(str(atom[1]))
+        if row is not None and row.kind is Kind.MODULE:
+            return row
+    for target in [
+        target
+        for atom in call.callees
+        for target in index.resolve(function[0], str(atom[1]))
+    ]:
+        if not isinstance(target, ClassTarget) or not index.is_module(target.key):
+            return None
+        inits = index.methods(target.key, "__init__")
+        facts = index.summary(inits[0][0]) if inits else None
+        if facts is None or "device" not in facts.params:
+            return None
+        if any(name == "device" for name, _ in parameters_of(call, facts, True)):
+            return None
+        if all(name != "device" for name, _ in facts.defaults):
+            return None
+        position = facts.params.index("device") - 1
+        index_ = position if position < facts.positional - 1 else None
+        return Constructor(call.text, Kind.MODULE, device_index=index_)
+    return None
+
+
+def follows_a_tensor(summary: FunctionFacts, call: CallFact) -> bool:
+    """Tell whether the first argument of `torch.tensor(x)` and its kind is a tensor itself."""
+    if not call.args:
+        return False
+    value = call.args[-1 if "sparse" in call.text and len(call.args) > 1 else 0]
+    if ("box",) in value:
+        return False
+    for atom in value:
+        if atom[0] in ("call", "item"):
+            inner = summary.calls[int(atom[1])]
+            for callee in inner.callees:
+                row = CONSTRUCTORS.get(str(callee[1])) if callee[0] == "ref" else None
+                if row is not None and row.kind in (Kind.TENSOR, Kind.LEGACY, Kind.HOST_MEMORY):
+                    return True
+        elif atom[0] == "param" and atom[1] in summary.tensor_params:
+            return True
+    return False
+
+
+def _candidate(
+    function: Key,
+    summary: FunctionFacts,
+    call: CallFact,
+    constructor: Constructor,
+    name: str,
+    outcome: Outcome,
+    chain: tuple[Key, ...],
+    *,
+    in_context: bool = False,
+    import_time: bool = False,
+    obstacle: str = "",
+) -> Candidate:
+    return Candidate(
+        constructor=constructor,
+        callable=name,
+        callee=call.text,
+        sink=outcome.sink,
+        symbol=symbol_of(function),
+        reached_via=tuple(symbol_of(key) for key in chain),
+        start=call.start,
+        end=call.end,
+        statement=call.statement,
+        device_in_scope=call.device_in_scope or None,
+        in_context=in_context,
+        fix_obstacle=obstacle or _obstacle(call, name, import_time),
+        target=outcome.target,
+        also=outcome.also,
+        import_time=import_time,
+    )
+
+
+def _obstacle(call: CallFact, name: str, import_time: bool) -> str:
+    if import_time:
+        return "no device is known when the module is imported"
+    if name not in CONSTRUCTORS:
+        return "what is called here is only known through a value, which may not accept `device=`"
+    for keyword, _ in call.keywords:
+        if keyword in FIX_OBSTACLE_KEYWORDS:
+            return FIX_OBSTACLE_KEYWORDS[keyword]
+    return ""
+
+
+def symbol_of(function: Key) -> str:
+    """Write a function as users know it: no line of redefinition, bodies by their owner."""
+    parts = [
+        part if part.startswith("<lambda") else part.split("@")[0]
+        for part in function[1].split(".")
+        if part not in ("<locals>", "<body>")
+    ]
+    return ".".join("<lambda>" if part.startswith("<lambda") else part for part in parts)
