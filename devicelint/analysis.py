@@ -11,17 +11,20 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from devicelint.model import (
+    Applicability,
     Argument,
     CallSite,
     Candidate,
     FileTargets,
     Finding,
+    Fix,
     InsertionPoint,
     Location,
     Policy,
@@ -80,7 +83,37 @@ def judge(
             if violation is not None:
                 verdicts.append((site, candidate, rule, violation))
                 break
-    return tuple(_findings(index, verdicts))
+    return tuple(_all_or_none(_findings(index, verdicts)))
+
+
+def _all_or_none(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Withhold the fix of constructions that meet one that gets none; the riskiest rules all.
+
+    A table on one device that meets one on another is a new bug.
+    """
+    ordered = list(findings)
+    groups: dict[str, list[Finding]] = defaultdict(list)
+    for finding in ordered:
+        if finding.group:
+            groups[finding.group].append(finding)
+    for finding in ordered:
+        members = groups.get(finding.group, [finding])
+        yield replace(finding, fix=_common_fix(finding, members), group_size=len(members))
+
+
+def _common_fix(finding: Finding, members: Sequence[Finding]) -> Fix | None:
+    fix = finding.fix
+    if fix is None or not fix.edits:
+        return fix
+    for other in members:
+        if other.fix is None or not other.fix.edits:
+            return Fix(
+                f"Choose the device by hand: its value meets that of `{other.callable}` in line "
+                f"{other.start.line}, which gets none",
+                Applicability.DISPLAY,
+            )
+    risky = any(other.fix and other.fix.applicability is Applicability.UNSAFE for other in members)
+    return replace(fix, applicability=Applicability.UNSAFE) if risky else fix
 
 
 def _findings(
@@ -106,10 +139,18 @@ def _findings(
             reason=violation.reason,
             advice=violation.advice,
             fingerprint=hashlib.sha256(text.encode()).hexdigest()[:32],
-            fix=violation.fix,
+            fix=_drawn_together(violation.fix) if candidate.drawn_together else violation.fix,
             excerpt=index.lines(site.start.line, site.end.line),
             statement=candidate.statement,
+            group=candidate.group,
         )
+
+
+def _drawn_together(fix: Fix | None) -> Fix | None:
+    """A fix is as risky as that of the random draw that its value meets."""
+    if fix is None or not fix.edits:
+        return fix
+    return replace(fix, applicability=Applicability.UNSAFE)
 
 
 def call_site(
@@ -203,9 +244,7 @@ def _insertion_point(
             # a comment behind the last comma belongs to the last argument: go below it
             whole = head + before_last + code(last)
             place = len(whole.encode()) - len(tail.encode()) + len(comment.group().encode())
-            return InsertionPoint(
-                index.location(start + place), index.newline + indent, ","
-            )
+            return InsertionPoint(index.location(start + place), index.newline + indent, ",")
     return InsertionPoint(
         index.location(start + len(prefix.encode())), "," + index.newline + indent, ""
     )

@@ -14,15 +14,15 @@ import sys
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from devicelint.config import Settings
 from devicelint.construction import Construction, Walk, is_body
 from devicelint.facts import extend_facts, extract_facts
-from devicelint.files import Decoded, SourceError, SourceFile, decode, may_hold_candidate
+from devicelint.files import SourceError, SourceFile, decode, may_hold_candidate
 from devicelint.flow import Flow
 from devicelint.ir import ModuleFacts
 from devicelint.locate import Locator
@@ -30,6 +30,9 @@ from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.project import ProjectIndex, UnknownBases
 from devicelint.rules import RULES
 from devicelint.targets import select_targets
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 #: Less source than this is read faster by one process than by several (starting them takes 60 ms).
 POOL_THRESHOLD = 400_000
@@ -50,7 +53,6 @@ class Analysis:
 class _Run:
     """The state of one run: what was read of each file, by absolute path."""
 
-    decoded: dict[str, Decoded] = field(default_factory=dict)
     facts: dict[str, ModuleFacts] = field(default_factory=dict)
     problems: dict[str, Diagnostic] = field(default_factory=dict)
 
@@ -105,14 +107,13 @@ def _analyse(
 ) -> Mapping[str, Analysis]:
     by_path = {os.path.join(cwd, source.path): source for source in sources}
     gated = {path: source.data for path, source in by_path.items() if may_matter(source.data)}
-    held = {path for path, data in gated.items() if may_hold_candidate(data)}
     stopwatch.lap("gate")
-    if not held:
+    if not any(may_hold_candidate(data) for data in gated.values()):
         return {source.path: Analysis() for source in sources}
     run = _Run()
     with _Workers(jobs if _weight(gated.values()) > POOL_THRESHOLD else 1) as workers:
         for path, outcome in workers.read(gated):
-            _note(run, path, outcome, path in held)
+            _note(run, path, outcome, True)
         stopwatch.lap("facts")
         targets = _targets(run, by_path, settings, cwd)
         stopwatch.lap("project")
@@ -125,14 +126,13 @@ def _analyse(
     stopwatch.lap("findings")
     result: dict[str, Analysis] = {}
     for path, source in by_path.items():
-        outcome = findings.get(path, ())
-        problems: list[Diagnostic] = []
-        if isinstance(outcome, Diagnostic):
-            problems.append(_renamed(outcome, source.path))
-            outcome = ()
-        if path in run.problems:
-            problems.append(_renamed(run.problems[path], source.path))
-        result[source.path] = Analysis(outcome, tuple(problems))
+        judged = findings.get(path, ())
+        problems = [run.problems[path]] if path in run.problems else []
+        if isinstance(judged, Diagnostic):
+            problems.append(judged)
+            judged = ()
+        named = tuple(replace(problem, path=source.path) for problem in problems)
+        result[source.path] = Analysis(judged, named)
     return result
 
 
@@ -145,13 +145,7 @@ def _weight(contents: Iterable[bytes]) -> int:
     return sum(len(data) for data in contents)
 
 
-def _renamed(problem: Diagnostic, path: str) -> Diagnostic:
-    return Diagnostic(path, problem.line, problem.column, problem.message, problem.detail)
-
-
-def _note(
-    run: _Run, path: str, outcome: ModuleFacts | Diagnostic, reported: bool
-) -> None:
+def _note(run: _Run, path: str, outcome: ModuleFacts | Diagnostic, reported: bool) -> None:
     if isinstance(outcome, ModuleFacts):
         run.facts[path] = outcome
     elif reported:
@@ -167,7 +161,7 @@ def read_facts(path: str, data: bytes) -> ModuleFacts | Diagnostic:
         return extract_facts(parse(data))
     except SourceError as error:
         return Diagnostic(path, error.line, error.column, error.message)
-    except Exception as error:  # one file's fault must not cost the run
+    except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
 
 
@@ -177,7 +171,9 @@ def parse(data: bytes) -> ast.Module:
     try:
         return ast.parse(text, type_comments=False)
     except SyntaxError as error:
-        raise SourceError(f"syntax error: {error.msg}", error.lineno or 0, error.offset or 0) from None
+        raise SourceError(
+            f"syntax error: {error.msg}", error.lineno or 0, error.offset or 0
+        ) from None
     except (RecursionError, MemoryError):
         raise SourceError("too deeply nested to be parsed; exclude the file or split it") from None
     except ValueError as error:
@@ -195,7 +191,7 @@ def judge_file(
         return judge(decode(data).utf8, targets, policy, RULES)
     except SourceError as error:
         return Diagnostic(path, error.line, error.column, error.message)
-    except Exception as error:  # one file's fault must not cost the run
+    except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
 
 
@@ -214,7 +210,7 @@ class _Workers:
     """Reads and judges files, in this process or in several."""
 
     def __init__(self, jobs: int) -> None:
-        self._pool = ProcessPoolExecutor(jobs, initializer=_start_worker) if jobs > 1 else None
+        self._pool = _start_pool(jobs) if jobs > 1 else None
         self._jobs = jobs
 
     def __enter__(self) -> _Workers:
@@ -224,9 +220,7 @@ class _Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def read(
-        self, contents: Mapping[str, bytes]
-    ) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
+    def read(self, contents: Mapping[str, bytes]) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
         """Extract the facts of files."""
         if self._pool is None:
             yield from _read_chunk(list(contents.items()))
@@ -248,6 +242,13 @@ class _Workers:
             yield from chunk
 
 
+def _start_pool(jobs: int) -> ProcessPoolExecutor:
+    # imported here: a run on a few files needs no pool, and the import takes 20 ms
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(jobs, initializer=_start_worker)
+
+
 def _start_worker() -> None:
     gc.disable()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -260,7 +261,9 @@ def _read_chunk(items: list[tuple[str, bytes]]) -> list[tuple[str, ModuleFacts |
 def _judge_chunk(
     items: list[tuple[str, bytes, FileTargets, Policy]],
 ) -> list[tuple[str, tuple[Finding, ...] | Diagnostic]]:
-    return [(path, judge_file(path, data, targets, policy)) for path, data, targets, policy in items]
+    return [
+        (path, judge_file(path, data, targets, policy)) for path, data, targets, policy in items
+    ]
 
 
 def _chunks(items: Iterable[tuple[str, bytes]], jobs: int) -> list[list[tuple[str, bytes]]]:
@@ -278,7 +281,7 @@ def _chunks(items: Iterable[tuple[str, bytes]], jobs: int) -> list[list[tuple[st
     return chunks
 
 
-# -- joining ----------------------------------------------------------------------------------------
+# -- joining
 
 
 def _targets(

@@ -6,14 +6,16 @@ of its value, and the one word (`Sink`) for it.  Never here: syntax, rules, I/O.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from devicelint.construction import Callee, Construction, parameters_of
+from devicelint.arguments import is_pinned, parameters_of
+from devicelint.callees import Callee
+from devicelint.construction import Construction
 from devicelint.ir import Atom, CallFact, Event, FunctionFacts
 from devicelint.model import Kind, Sink
-from devicelint.project import External, Key, ProjectIndex
-from devicelint.torch_api import CONSTRUCTORS
+from devicelint.project import ClassTarget, External, Key, ProjectIndex
+from devicelint.torch_api import CONSTRUCTORS, TENSOR_ARGUMENT_SINKS
 
 #: (kind, name): kind is a `Sink` value or moved, probe, managed, iterated
 End = tuple[str, str]
@@ -66,9 +68,7 @@ class Flow:
             return Outcome(Sink.STREAM, _name(ends, "attribute"), (), False)
         if kind is Kind.GENERATOR:
             return Outcome(Sink.GENERATOR, _name(ends, "attribute"), (), False)
-        if call is not None and _is_pinned(call):
-            kinds.add(Sink.HOST)
-            kinds -= {"moved"}
+        if call is not None and is_pinned(call):
             return Outcome(Sink.HOST, "", (), False)
         found = [sink for sink in _PRECEDENCE if sink in kinds]
         if kinds and kinds <= _HARMLESS | {"iterated"} and kinds & _HARMLESS:
@@ -168,6 +168,9 @@ class Flow:
             if isinstance(callee, External):
                 outside = True
                 continue
+            if isinstance(callee, ClassTarget):
+                yield from self._held(callee.key)
+                continue
             facts = self._index.summary(callee.key)
             if facts is None:
                 outside = True
@@ -175,6 +178,16 @@ class Flow:
             yield from self._into(call, callee, facts, position)
         if outside:
             yield from self._past(function, number, call, callees, last)
+
+    def _held(self, key: Key) -> Iterator[End]:
+        """What an object of a project class makes of an argument that no `__init__` takes."""
+        for name in self._index.ancestry(key).externals:
+            if name in TENSOR_ARGUMENT_SINKS:
+                # a subclass of nn.Parameter or nn.Buffer
+                yield str(TENSOR_ARGUMENT_SINKS[name]), ""
+                return
+        if not self._index.methods(key, "__init__"):
+            yield str(Sink.ATTRIBUTE), ""  # a field of a dataclass or tuple
 
     def _into(
         self, call: CallFact, callee: Callee, facts: FunctionFacts, position: int | str
@@ -191,7 +204,7 @@ class Flow:
         function: Key,
         number: int,
         call: CallFact,
-        callees: dict[Callee | External, None],
+        callees: Mapping[Callee | ClassTarget | External, None],
         last: str,
     ) -> Iterator[End]:
         """What an unknown function does with a value is unknown; a function's result holds it."""
@@ -248,10 +261,3 @@ class _Uses:
 
 def _name(ends: frozenset[End], kind: str) -> str:
     return min((name for end, name in ends if end == kind and name), default="")
-
-
-def _is_pinned(call: CallFact) -> bool:
-    return any(
-        name == "pin_memory" and value not in ((("false",),), (("none",),))
-        for name, value in call.keywords
-    )

@@ -163,6 +163,11 @@ class Candidate:
     target: str
     also: tuple[Sink, ...]
     import_time: bool
+    #: names the constructions whose values meet ("" if this one meets none): all or none of them
+    #: get a device
+    group: str = ""
+    #: one of them, perhaps in another file, is drawn at random
+    drawn_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +278,10 @@ class Finding:
     excerpt: tuple[str, ...]
     #: first and last line (1-based, inclusive) of the statement that holds the call
     statement: tuple[int, int]
+    #: names the findings of this file whose values meet, and how many they are: their fixes are
+    #: applied together or not at all ("" and 1 for a finding alone)
+    group: str = ""
+    group_size: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,46 +176,60 @@ class ProjectIndex:
             yield from inner or [External(canonical(name))]
 
     def _in_file(self, path: str, parts: list[str]) -> Iterator[Target]:
+        """Look a name up in a file: what it defines, binds, imports; star imports; submodules."""
         table = self.table(path)
         if table is None:
             return
         if parts == ["*"]:
             yield from self._everything(path, table)
             return
-        found = False
+        # a name may be bound several times (`try`/`except ImportError`): all count
+        found = [
+            *self._defined(path, table, parts),
+            *self._bound(path, table, parts),
+            *self._imported(path, table, parts),
+        ]
+        yield from found or self._starred(path, table, parts) or self._below(path, parts)
+
+    def _defined(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
         for count in range(len(parts), 0, -1):
-            for qualname in table.named.get(".".join(parts[:count]), ()):
-                found = True
+            names = table.named.get(".".join(parts[:count]), ())
+            for qualname in names:
                 yield from self._member((path, qualname), qualname in table.classes, parts[count:])
-            if found:
-                break
+            if names:
+                return
+
+    def _bound(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
         first, rest = parts[0], parts[1:]
         for atom in table.bindings.get(first, ()):
             if atom[0] == "ref" and atom[1] != f"~.{first}":
-                found = True
                 yield from self.resolve(path, ".".join([str(atom[1]), *rest]))
             elif atom[0] == "func" and not rest:
-                found = True
                 yield FunctionTarget((path, str(atom[1])))
-        for target in table.imports.get(first, ()):
-            found = True
-            yield from self.resolve(path, ".".join([target, *rest]))
-        if not found:
-            for star in table.facts.stars:
-                joiner = "" if star.endswith(".") else "."
-                inner = [
-                    item
-                    for item in self.resolve(path, f"{star}{joiner}{'.'.join(parts)}")
-                    if not isinstance(item, External)
-                ]
-                if inner:
-                    found = True
-                    yield from inner
-                    break
-        if not found:
-            below = self._find(path, f".{'.'.join(parts)}")
-            if below is not None and path.endswith("__init__.py") and below[0] != path:
-                yield from self._in_file(below[0], parts[below[1] :]) if parts[below[1] :] else ()
+
+    def _imported(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
+        for target in table.imports.get(parts[0], ()):
+            yield from self.resolve(path, ".".join([target, *parts[1:]]))
+
+    def _starred(self, path: str, table: _FileTable, parts: list[str]) -> list[Target]:
+        for star in table.facts.stars:
+            joiner = "" if star.endswith(".") else "."
+            found: list[Target] = [
+                target
+                for target in self.resolve(path, f"{star}{joiner}{'.'.join(parts)}")
+                if not isinstance(target, External)
+            ]
+            if found:
+                return found
+        return []
+
+    def _below(self, path: str, parts: list[str]) -> list[Target]:
+        """A name of a package that is a module below it (`pkg.ops.helper`)."""
+        below = self._find(path, f".{'.'.join(parts)}")
+        if below is None or below[0] == path or not path.endswith("__init__.py"):
+            return []
+        rest = parts[below[1] :]
+        return list(self._in_file(below[0], rest)) if rest else []
 
     def _everything(self, path: str, table: _FileTable) -> Iterator[Target]:
         """Give every function that a file defines, for a name that only a run could tell."""

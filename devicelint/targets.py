@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from devicelint.construction import (
-    Construction,
-    Reach,
-    covers,
-    has_device,
-    is_body,
-    parameters_of,
-)
+from devicelint.arguments import covers, has_device, parameters_of
+from devicelint.construction import CallKey, Construction, Reach, is_body
 from devicelint.flow import Flow, Outcome
+from devicelint.groups import meeting
 from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Candidate, Constructor, FileTargets, Kind, Sink
 from devicelint.project import ClassTarget, Key, ProjectIndex
@@ -28,18 +24,73 @@ def select_targets(
     index: ProjectIndex, construction: Construction, flow: Flow
 ) -> Mapping[str, FileTargets]:
     """Choose the candidates of every file, in order of position."""
-    found: dict[str, list[Candidate]] = defaultdict(list)
+    chosen: dict[CallKey, Candidate] = {}
     for (function, number), reach in construction.sites.items():
         candidate = _constructor_call(index, flow, function, number, reach)
         if candidate is not None:
-            found[function[0]].append(candidate)
+            chosen[function, number] = candidate
+    grouped = _in_groups(index, construction, chosen)
     for (function, number), chain in construction.defaulted.items():
         candidate = _defaulted_call(index, flow, function, number, chain)
         if candidate is not None:
-            found[function[0]].append(candidate)
-    for function, candidate in _unforwarded(index, construction):
+            grouped.setdefault((function, number), candidate)
+    for where, candidate in _unforwarded(index, construction):
+        grouped.setdefault(where, candidate)
+    found: dict[str, list[Candidate]] = defaultdict(list)
+    for (function, _), candidate in grouped.items():
         found[function[0]].append(candidate)
     return {path: _file_targets(index, path, items) for path, items in sorted(found.items())}
+
+
+def _in_groups(
+    index: ProjectIndex, construction: Construction, chosen: Mapping[CallKey, Candidate]
+) -> dict[CallKey, Candidate]:
+    """Mark the candidates whose values meet, and withhold the fix of what cannot move together."""
+    result: dict[CallKey, Candidate] = {}
+    groups = meeting(index, construction, chosen)
+    for where, candidate in chosen.items():
+        if where not in groups:
+            result[where] = candidate
+            continue
+        together = [chosen[other] for other in groups[where] if other in chosen]
+        obstacle = candidate.fix_obstacle or _odd_one_out(candidate, together)
+        if not obstacle and any(
+            _has_other_device(index, other, candidate) for other in groups[where] - chosen.keys()
+        ):
+            obstacle = "its value meets one whose device is given already"
+        first = min((item[0], item[1]) for item in groups[where])
+        result[where] = replace(
+            candidate,
+            fix_obstacle=obstacle,
+            group=f"{first[0][1]}:{first[1]}" if len(together) > 1 else "",
+            drawn_together=any(item.constructor.random for item in together),
+        )
+    return result
+
+
+def _odd_one_out(candidate: Candidate, together: Iterable[Candidate]) -> str:
+    """Say what keeps constructions that meet from getting the same device, "" if nothing does."""
+    for other in together:
+        if other.fix_obstacle or not other.constructor.takes_device:
+            return f"its value meets that of `{other.callable}`, which gets no device"
+        differs = (other.sink is Sink.HOST) != (candidate.sink is Sink.HOST)
+        if differs or other.device_in_scope != candidate.device_in_scope:
+            return f"its value meets that of `{other.callable}`, which would get another device"
+    return ""
+
+
+def _has_other_device(index: ProjectIndex, where: CallKey, candidate: Candidate) -> bool:
+    """Tell a constructor call that names a device other than the one in scope at `candidate`."""
+    summary = index.summary(where[0])
+    call = summary.calls[where[1]] if summary is not None else None
+    if call is None or not any(
+        atom[0] == "ref" and str(atom[1]) in CONSTRUCTORS for atom in call.callees
+    ):
+        return False
+    devices = [value for name, value in call.keywords if name == "device"]
+    if not devices:
+        return call.spread == "device"
+    return devices[0] != (("param", candidate.device_in_scope or ""),)
 
 
 def _file_targets(index: ProjectIndex, path: str, items: list[Candidate]) -> FileTargets:
@@ -66,8 +117,17 @@ def _constructor_call(
         return None
     if reach.import_time and not _matters_at_import(index, function, summary, number):
         return None
-    return _candidate(function, summary, call, constructor, reach.callable, outcome, reach.chain,
-                      in_context=bool(reach.context), import_time=reach.import_time)
+    return _candidate(
+        function,
+        summary,
+        call,
+        constructor,
+        reach.callable,
+        outcome,
+        reach.chain,
+        in_context=bool(reach.context),
+        import_time=reach.import_time,
+    )
 
 
 def _matters_at_import(
@@ -104,19 +164,27 @@ def _defaulted_call(
         return None
     name = call.text
     return _candidate(
-        function, summary, call, Constructor(name, Kind.TENSOR), name, outcome, chain,
+        function,
+        summary,
+        call,
+        Constructor(name, Kind.TENSOR),
+        name,
+        outcome,
+        chain,
         obstacle="the helper's own default decides the device here",
     )
 
 
 def _unforwarded(
     index: ProjectIndex, construction: Construction
-) -> Iterable[tuple[Key, Candidate]]:
+) -> Iterable[tuple[CallKey, Candidate]]:
     """Submodules that accept a device, built without it where a device parameter is at hand."""
     for function, classes in construction.reached.items():
         summary = index.summary(function)
-        if summary is None or summary.kind != "method" or not any(
-            on is not None and index.is_module(on) for on in classes
+        if (
+            summary is None
+            or summary.kind != "method"
+            or not any(on is not None and index.is_module(on) for on in classes)
         ):
             continue
         if "device" not in summary.params and "factory_kwargs" not in summary.params:
@@ -128,8 +196,11 @@ def _unforwarded(
             if constructor is None or has_device(call, constructor) or call.context:
                 continue
             outcome = Outcome(Sink.PARAMETER, "", (), False)
-            yield function, _candidate(
-                function, summary, call, constructor, constructor.name, outcome, (function,)
+            yield (
+                (function, number),
+                _candidate(
+                    function, summary, call, constructor, constructor.name, outcome, (function,)
+                ),
             )
 
 
@@ -144,9 +215,7 @@ def _accepting_class(
         if row is not None and row.kind is Kind.MODULE:
             return row
     for target in [
-        target
-        for atom in call.callees
-        for target in index.resolve(function[0], str(atom[1]))
+        target for atom in call.callees for target in index.resolve(function[0], str(atom[1]))
     ]:
         if not isinstance(target, ClassTarget) or not index.is_module(target.key):
             return None
@@ -208,17 +277,17 @@ def _candidate(
         statement=call.statement,
         device_in_scope=call.device_in_scope or None,
         in_context=in_context,
-        fix_obstacle=obstacle or _obstacle(call, name, import_time),
+        fix_obstacle=obstacle or _obstacle(call, constructor, name, import_time),
         target=outcome.target,
         also=outcome.also,
         import_time=import_time,
     )
 
 
-def _obstacle(call: CallFact, name: str, import_time: bool) -> str:
+def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: bool) -> str:
     if import_time:
         return "no device is known when the module is imported"
-    if name not in CONSTRUCTORS:
+    if name != constructor.name:
         return "what is called here is only known through a value, which may not accept `device=`"
     for keyword, _ in call.keywords:
         if keyword in FIX_OBSTACLE_KEYWORDS:

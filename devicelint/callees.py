@@ -1,0 +1,247 @@
+"""Say which functions a call may run, seen from a function that runs on a concrete class.
+
+In: values of callees, and the `State` they are seen from.  Out: functions, classes and outside
+names.  Never here: the order in which things run, where values end, I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from devicelint.arguments import parameters_of
+from devicelint.ir import Atom, CallFact, FunctionFacts, Value
+from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex, Target
+from devicelint.torch_api import CONSTRUCTORS
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function that a call may run: on which class, and whether `self` is bound already."""
+
+    key: Key
+    on: Key | None
+    bound: bool
+
+
+#: what a parameter that is called stands for: (parameter, alternatives)
+Bindings = tuple[tuple[str, tuple[Callee | External, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A function as reached: on a class, inside device contexts, with functions as arguments."""
+
+    key: Key
+    on: Key | None
+    context: int
+    bindings: Bindings
+    chain: tuple[Key, ...]
+
+
+class CalleeResolver:
+    """Resolves callees; `read` gives summaries and notes who waits for one that is not there."""
+
+    def __init__(
+        self, index: ProjectIndex, read: Callable[[State, Key], FunctionFacts | None]
+    ) -> None:
+        self._index = index
+        self._read = read
+
+    def targets(
+        self, state: State, summary: FunctionFacts, value: Value
+    ) -> Iterator[Callee | ClassTarget | External]:
+        """Say what a callee's value may be."""
+        for atom in value:
+            yield from self._target(state, summary, atom)
+
+    def bind(
+        self,
+        state: State,
+        summary: FunctionFacts,
+        call: CallFact,
+        callee: Callee,
+        facts: FunctionFacts,
+    ) -> Bindings:
+        """Say which parameters of a callee stand for functions."""
+        bindings: list[tuple[str, tuple[Callee | External, ...]]] = []
+        for parameter, value in parameters_of(call, facts, callee.bound):
+            functions = dict.fromkeys(self._functions(state, summary, value))
+            if functions:
+                bindings.append((parameter, tuple(functions)))
+        return tuple(bindings)
+
+    def _functions(
+        self, state: State, summary: FunctionFacts, value: Value
+    ) -> Iterator[Callee | External]:
+        for atom in value:
+            if atom[0] not in ("func", "attr", "ref", "param"):
+                continue
+            if atom[0] == "attr" and not self._has_method(state, str(atom[1])):
+                continue
+            for target in self._target(state, summary, atom):
+                match target:
+                    case Callee():
+                        yield target
+                    case External(name=name) if name in CONSTRUCTORS:
+                        yield target
+
+    def _has_method(self, state: State, name: str) -> bool:
+        return state.on is not None and bool(self._index.methods(state.on, name))
+
+    def _target(
+        self, state: State, summary: FunctionFacts, atom: Atom
+    ) -> Iterator[Callee | ClassTarget | External]:
+        path = state.key[0]
+        match atom:
+            case ("attr", str(name)):
+                yield from self._attribute(state, name)
+            case ("super", str(name)):
+                yield from self._inherited(state, summary, name)
+            case ("ref", str(name)):
+                for target in self._index.resolve(path, name):
+                    yield from self._seen_from(state, target)
+            case ("func", str(qualname)):
+                yield Callee((path, qualname), state.on, False)
+            case ("param", str(name)):
+                yield from self._parameter(state, summary, name)
+            case ("bound", str(name), *base):
+                yield from self._method_of(state, summary, name, tuple(base))
+            case ("call", int(number)):
+                yield from self._result(state, summary, number)
+
+    def _seen_from(self, state: State, target: Target) -> Iterator[Callee | ClassTarget | External]:
+        """A function named outside; of a method, the class it then runs on."""
+        if not isinstance(target, FunctionTarget):
+            yield target
+            return
+        key = target.key
+        summary = self._read(state, key)
+        if summary is None:
+            return
+        owner = (key[0], summary.owner) if summary.owner else None
+        if owner is None or summary.kind not in ("method", "class", "setter"):
+            yield Callee(key, owner, False)
+            return
+        # `Base.method(self, ...)` keeps the class under construction
+        descends = state.on is not None and owner in self._index.ancestry(state.on).classes
+        yield Callee(key, state.on if descends else owner, summary.kind == "class")
+
+    def _inherited(
+        self, state: State, summary: FunctionFacts, name: str
+    ) -> Iterator[Callee | External]:
+        owner = (state.key[0], summary.owner)
+        found = self._index.methods(state.on, name, owner) if state.on is not None else ()
+        for function, _ in found:
+            yield Callee(function, state.on, True)
+        if not found:
+            yield External(f"super.{name}")
+
+    def _attribute(self, state: State, name: str) -> Iterator[Callee | ClassTarget | External]:
+        """`self.name(...)`: a method, or what constructors and class bodies keep there."""
+        if state.on is None:
+            return
+        methods = self._index.methods(state.on, name)
+        for function, _ in methods:
+            summary = self._read(state, function)
+            if summary is not None:
+                yield Callee(function, state.on, summary.kind != "static")
+        if not methods:
+            yield from list(self._held(state, state.on, name)) or [External(f"self.{name}")]
+
+    def _held(self, state: State, on: Key, name: str) -> Iterator[Callee | ClassTarget | External]:
+        for path, value in self._assigned(on, name):
+            for atom in value:
+                if atom[0] == "func":
+                    yield Callee((path, str(atom[1])), on, False)
+                elif atom[0] == "ref":
+                    for target in self._index.resolve(path, str(atom[1])):
+                        yield from self._seen_from(state, target)
+
+    def _assigned(self, on: Key, name: str) -> Iterator[tuple[str, Value]]:
+        """Give what constructors and class bodies assign to an attribute, with the file."""
+        for holder in self._index.ancestry(on).classes:
+            facts = self._index.class_facts(holder)
+            for bound, value in facts.bindings if facts else ():
+                if bound == name:
+                    yield holder[0], value
+        for function, summary in self._constructors(on):
+            for event in summary.events:
+                if event.kind == "attribute" and event.detail == name:
+                    yield function[0], event.value
+
+    def _constructors(self, on: Key) -> Iterator[tuple[Key, FunctionFacts]]:
+        """Give the `__init__` of a class and of each of its ancestors."""
+        for holder in self._index.ancestry(on).classes:
+            facts = self._index.class_facts(holder)
+            for qualname in dict(facts.methods).get("__init__", ()) if facts else ():
+                summary = self._index.summary((holder[0], qualname))
+                if summary is not None:
+                    yield (holder[0], qualname), summary
+
+    def _parameter(
+        self, state: State, summary: FunctionFacts, name: str
+    ) -> Iterator[Callee | ClassTarget | External]:
+        """A parameter is called: what the caller gave for it, else its default."""
+        for bound, alternatives in state.bindings:
+            if bound == name:
+                yield from alternatives
+                return
+        for parameter, value in summary.defaults:
+            if parameter == name:
+                for atom in value:
+                    if atom[0] in ("ref", "func"):
+                        yield from self._target(state, summary, atom)
+
+    def _method_of(
+        self, state: State, summary: FunctionFacts, name: str, base: Atom
+    ) -> Iterator[Callee | External]:
+        found = False
+        for key in self._classes(state, summary, base):
+            for function, _ in self._index.methods(key, name):
+                found = True
+                yield Callee(function, key, True)
+        if not found:
+            yield External(f"*.{name}")
+
+    def _classes(self, state: State, summary: FunctionFacts, atom: Atom) -> Iterator[Key]:
+        """Give the project classes that a value may be an object of."""
+        match atom:
+            case ("call", int(number)):
+                yield from self._made_by(state.key[0], summary.calls[number])
+            case ("attr", str(name)) if state.on is not None:
+                for function, facts in self._constructors(state.on):
+                    for event in facts.events:
+                        if event.kind == "attribute" and event.detail == name:
+                            for inner in event.value:
+                                if inner[0] == "call":
+                                    call = facts.calls[int(inner[1])]
+                                    yield from self._made_by(function[0], call)
+
+    def _made_by(self, path: str, call: CallFact) -> Iterator[Key]:
+        for atom in call.callees:
+            if atom[0] == "ref":
+                for target in self._index.resolve(path, str(atom[1])):
+                    if isinstance(target, ClassTarget):
+                        yield target.key
+
+    def _result(self, state: State, summary: FunctionFacts, number: int) -> Iterator[Callee]:
+        """The result of a call is called: a function that it returns, or an object's `__call__`."""
+        for atom in summary.calls[number].callees:
+            if atom[0] not in ("ref", "attr", "func", "super"):
+                continue
+            for target in self._target(state, summary, atom):
+                match target:
+                    case ClassTarget(key=key) if not self._index.is_module(key):
+                        for function, _ in self._index.methods(key, "__call__"):
+                            yield Callee(function, key, True)
+                    case Callee():
+                        yield from self._returned(target)
+
+    def _returned(self, callee: Callee) -> Iterator[Callee]:
+        summary = self._index.summary(callee.key)
+        for event in summary.events if summary else ():
+            if event.kind == "returned":
+                for atom in event.value:
+                    if atom[0] == "func":
+                        yield Callee((callee.key[0], str(atom[1])), callee.on, False)

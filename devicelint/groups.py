@@ -1,0 +1,92 @@
+"""Find the constructions that must get the same device, because their values meet.
+
+In: the summaries of the functions reached, and the call sites chosen there.  Out: groups of call
+sites.  Never here: which device that is, text, rules.
+
+Values meet in an expression (`torch.outer(torch.arange(n), freqs)`), in a list that is joined, or
+in a value that several statements build; a helper's result stands for the constructions that it
+returns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from devicelint.callees import Callee
+from devicelint.construction import CallKey, Construction
+from devicelint.ir import FunctionFacts
+from devicelint.project import Key, ProjectIndex
+
+#: instead of a call's number: what the function returns
+_RETURNED = -1
+
+
+class _Groups:
+    """Disjoint sets of nodes."""
+
+    def __init__(self) -> None:
+        self._parents: dict[CallKey, CallKey] = {}
+
+    def find(self, node: CallKey) -> CallKey:
+        """Give the node that stands for a node's set."""
+        root = node
+        self._parents.setdefault(node, node)
+        while (parent := self._parents.get(root, root)) != root:
+            root = parent
+        self._parents[node] = root
+        return root
+
+    def nodes(self) -> list[CallKey]:
+        """Give every node that was ever joined."""
+        return list(self._parents)
+
+    def join(self, nodes: Iterable[CallKey]) -> None:
+        """Put nodes into one set."""
+        roots = [self.find(node) for node in nodes]
+        for root in roots[1:]:
+            self._parents[root] = roots[0]
+
+
+def meeting(
+    index: ProjectIndex, construction: Construction, sites: Iterable[CallKey]
+) -> Mapping[CallKey, frozenset[CallKey]]:
+    """Give each call site that meets others, or calls with a device, with all it meets.
+
+    The sets hold calls of constructors and of helpers alike.
+    """
+    groups = _Groups()
+    for function in construction.reached:
+        summary = index.summary(function)
+        if summary is None:
+            continue
+        for meet in summary.meets:
+            groups.join(node for number in meet for node in _nodes(construction, function, number))
+        for number in _returned(summary):
+            groups.join([(function, _RETURNED), (function, number)])
+    members: dict[CallKey, set[CallKey]] = defaultdict(set)
+    for node in groups.nodes():
+        if node[1] != _RETURNED:
+            members[groups.find(node)].add(node)
+    return {
+        site: frozenset(members[groups.find(site)])
+        for site in sites
+        if len(members[groups.find(site)]) > 1
+    }
+
+
+def _nodes(construction: Construction, function: Key, number: int) -> list[CallKey]:
+    """A call stands for itself, and for what the project functions that it runs return."""
+    called = construction.callees.get((function, number), {})
+    inner = [(callee.key, _RETURNED) for callee in called if isinstance(callee, Callee)]
+    return [(function, number), *inner]
+
+
+def _returned(summary: FunctionFacts) -> set[int]:
+    return {
+        int(atom[1])
+        for event in summary.events
+        if event.kind == "returned"
+        for atom in event.value
+        if atom[0] in ("call", "item")
+    }
