@@ -1,0 +1,356 @@
+"""A run: discover, read, analyse, select, silence; and, for `fix`, edit and write.
+
+In: paths or the bytes of stdin, settings.  Out: a `RunReport` or a `FixReport`; whatever goes wrong
+with one file is a diagnostic in it.  Never here: output, an exit code, or judgement of code.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from devicelint import engine
+from devicelint.config import Settings
+from devicelint.files import (
+    ChangedOnDisk,
+    Decoded,
+    SourceError,
+    SourceFile,
+    decode,
+    discover,
+    encode,
+    read,
+    shown_path,
+    write_atomic,
+)
+from devicelint.fixer import FixResult, fix_text, select_edits
+from devicelint.model import Diagnostic, FileReport, Finding, RunReport, Severity
+from devicelint.suppression import parse_suppressions, split
+
+#: The name of standard input where the user gives none.
+STDIN_NAME = "<stdin>"
+
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to check, and from where: paths, or the bytes of stdin under a name."""
+
+    cwd: Path
+    paths: tuple[str, ...] = (".",)
+    jobs: int = 1
+    stdin: bytes | None = None
+    stdin_name: str = STDIN_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class FileFix:
+    """A file that fixes change: its bytes before and after, and the findings mended."""
+
+    path: str
+    before: bytes
+    after: bytes
+    applied: tuple[Finding, ...]
+    #: what holds for the file as long as the fixes are not written
+    unfixed: FileReport
+
+
+@dataclass(frozen=True, slots=True)
+class FixReport:
+    """What fixing changes, sorted by path, and what is left after it."""
+
+    fixes: tuple[FileFix, ...]
+    left: RunReport
+
+
+# Checking ----------------------------------------------------------------------------------------
+
+
+def check(request: Request, settings: Settings) -> RunReport:
+    """Check what was asked for."""
+    timings: dict[str, float] = {}
+    watch = engine.Stopwatch(timings)
+    sources, problems = _read(request, settings)
+    watch.lap("read")
+    reports = _look(sources, request, settings, timings)
+    return _run_report(reports.values(), problems, len(sources), timings)
+
+
+def _read(
+    request: Request, settings: Settings
+) -> tuple[tuple[SourceFile, ...], tuple[Diagnostic, ...]]:
+    """Read what was asked for, and say what could not be read."""
+    if request.stdin is not None:
+        if _is_excluded(request, settings):
+            return (), ()
+        name = request.stdin_name
+        path = name if name == STDIN_NAME else shown_path(name, request.cwd)
+        return (SourceFile(path, request.stdin),), ()
+    discovery = discover(
+        request.paths,
+        exclude=(*settings.exclude, *settings.extend_exclude),
+        force_exclude=settings.force_exclude,
+        cwd=request.cwd,
+        root=settings.root,
+    )
+    sources: list[SourceFile] = []
+    problems = [*discovery.diagnostics]
+    for path in discovery.files:
+        try:
+            sources.append(SourceFile(path, read(request.cwd / path)))
+        except SourceError as error:
+            problems.append(Diagnostic(path, error.line, error.column, error.message))
+    return tuple(sources), tuple(problems)
+
+
+def _is_excluded(request: Request, settings: Settings) -> bool:
+    """Tell whether stdin bears the name of an excluded file, which an editor may well send."""
+    if not settings.force_exclude or request.stdin_name == STDIN_NAME:
+        return False
+    discovery = discover(
+        (request.stdin_name,),
+        exclude=(*settings.exclude, *settings.extend_exclude),
+        force_exclude=True,
+        cwd=request.cwd,
+        root=settings.root,
+    )
+    # A file that is not on disk yet is a diagnostic; only an excluded one is nothing at all.
+    return not discovery.files and not discovery.diagnostics
+
+
+def _look(
+    sources: Sequence[SourceFile],
+    request: Request,
+    settings: Settings,
+    timings: dict[str, float],
+) -> dict[str, FileReport]:
+    """Analyse the sources together and keep what the user wants to know."""
+    analyses = engine.analyse(
+        sources, settings, jobs=request.jobs, cwd=request.cwd, timings=timings
+    )
+    watch = engine.Stopwatch(timings)
+    reports: dict[str, FileReport] = {}
+    for source in sources:
+        report = _guarded(
+            source.path,
+            partial(_file_report, source, analyses[source.path], settings, request.cwd),
+        )
+        if isinstance(report, Diagnostic):
+            report = FileReport(source.path, diagnostics=(report,))
+        reports[source.path] = report
+    watch.lap("select")
+    return reports
+
+
+def _file_report(
+    source: SourceFile, analysis: engine.Analysis, settings: Settings, cwd: Path
+) -> FileReport:
+    lowest = _RANKS[settings.min_severity]
+    severe = [finding for finding in analysis.findings if _RANKS[finding.severity] <= lowest]
+    codes = {finding.code for finding in severe}
+    selected = {code for code in codes if settings.is_selected_in(code, cwd / source.path)}
+    wanted = sorted(
+        (finding for finding in severe if finding.code in selected),
+        key=lambda finding: (finding.start, finding.end, finding.code),
+    )
+    if not wanted:
+        return FileReport(source.path, diagnostics=analysis.diagnostics)
+    kept, silenced = split(wanted, parse_suppressions(decode(source.data).text))
+    return FileReport(source.path, kept, silenced, analysis.diagnostics)
+
+
+def _guarded(path: str, work: Callable[[], _Result]) -> _Result | Diagnostic:
+    """Do one file's work; its failure must not cost the run."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - kept with its traceback, for --verbose
+        message = (
+            f"devicelint failed on this file ({type(error).__name__}: {error}). "
+            "This is a bug of devicelint: please report it with `--verbose`"
+        )
+        return Diagnostic(path, 0, 0, message, traceback.format_exc())
+
+
+def _run_report(
+    reports: Iterable[FileReport],
+    problems: Iterable[Diagnostic],
+    checked: int,
+    timings: Mapping[str, float],
+) -> RunReport:
+    """Put the reports in order, without those that say nothing."""
+    telling = [
+        report
+        for report in (
+            *reports,
+            *(FileReport(problem.path, diagnostics=(problem,)) for problem in problems),
+        )
+        if report.findings or report.suppressed or report.diagnostics
+    ]
+    return RunReport(
+        tuple(sorted(telling, key=lambda report: report.path)), checked, tuple(timings.items())
+    )
+
+
+# Fixing ------------------------------------------------------------------------------------------
+
+
+def fix(request: Request, settings: Settings, *, unsafe: bool) -> FixReport:
+    """Work out the fixes of what was asked for.  Nothing is written: that is for `write`."""
+    timings: dict[str, float] = {}
+    sources, problems = _read(request, settings)
+    found = _look(sources, request, settings, timings)
+
+    def look(changed: Mapping[str, bytes]) -> dict[str, FileReport]:
+        # All of them again: a helper is construction code because of classes in other files.
+        now = [SourceFile(one.path, changed.get(one.path, one.data)) for one in sources]
+        return _look(now, request, settings, timings)
+
+    fixes: list[FileFix] = []
+    reports = dict(found)
+    for outcome in _settle(sources, found, look, unsafe):
+        reports[outcome.report.path] = outcome.report
+        if outcome.fix is not None:
+            fixes.append(outcome.fix)
+    return FixReport(tuple(fixes), _run_report(reports.values(), problems, len(sources), timings))
+
+
+def write(report: FixReport, cwd: Path) -> FixReport:
+    """Write the fixed files; one that cannot be written is left as it was, with a diagnostic."""
+    unwritten: dict[str, FileReport] = {}
+    for change in report.fixes:
+        try:
+            write_atomic(cwd / change.path, change.after, expected=change.before)
+        except (ChangedOnDisk, OSError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or str(error)
+            unwritten[change.path] = _not_fixed(change.unfixed, reason)
+    written = tuple(change for change in report.fixes if change.path not in unwritten)
+    reports = {one.path: one for one in report.left.files} | unwritten
+    files = tuple(sorted(reports.values(), key=lambda one: one.path))
+    return FixReport(written, replace(report.left, files=files))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of one file: the report that holds now, and its fix if there is one."""
+
+    report: FileReport
+    fix: FileFix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A file to be fixed: as read, decoded, and what was found in each text it has had."""
+
+    source: SourceFile
+    decoded: Decoded
+    reports: dict[bytes, FileReport]
+
+    @property
+    def found(self) -> FileReport:
+        """What was found in the file as it is on disk."""
+        return self.reports[self.decoded.utf8]
+
+
+class _UnknownTextError(Exception):
+    """A text that is still to be analysed."""
+
+
+def _settle(
+    sources: Sequence[SourceFile],
+    found: Mapping[str, FileReport],
+    look: Callable[[Mapping[str, bytes]], dict[str, FileReport]],
+    unsafe: bool,
+) -> list[_Outcome]:
+    """Fix all files in step, so that a round takes one analysis of the project and not one a file.
+
+    The fix of a file stops at the first text that was not analysed yet, and starts over once it
+    was: applying edits is cheap, analysing is not.
+    """
+    todo = [
+        _work(source, found[source.path])
+        for source in sources
+        if select_edits(found[source.path].findings, unsafe=unsafe)
+    ]
+    outcomes: list[_Outcome] = []
+    changed: dict[str, bytes] = {}
+    while todo:
+        asked: list[tuple[_Work, bytes]] = []
+        for work in todo:
+            step = _guarded(work.source.path, partial(_attempt, work, unsafe))
+            if isinstance(step, bytes):
+                asked.append((work, step))
+            else:
+                outcomes.append(_outcome(work, step))
+        _analyse_changed(asked, changed, look)
+        todo = [work for work, _ in asked]
+    return sorted(outcomes, key=lambda outcome: outcome.report.path)
+
+
+def _work(source: SourceFile, found: FileReport) -> _Work:
+    decoded = decode(source.data)
+    return _Work(source, decoded, {decoded.utf8: found})
+
+
+def _attempt(work: _Work, unsafe: bool) -> FixResult | bytes:
+    """Fix a file as far as its texts are known: the result, or the text that is not."""
+    unknown: list[bytes] = []
+
+    def recall(utf8: bytes) -> tuple[Finding, ...]:
+        if utf8 not in work.reports:
+            unknown.append(utf8)
+            raise _UnknownTextError
+        return work.reports[utf8].findings
+
+    try:
+        return fix_text(work.decoded.utf8, recall, unsafe=unsafe)
+    except _UnknownTextError:
+        return unknown[0]
+
+
+def _analyse_changed(
+    asked: Sequence[tuple[_Work, bytes]],
+    changed: dict[str, bytes],
+    look: Callable[[Mapping[str, bytes]], dict[str, FileReport]],
+) -> None:
+    """Analyse the texts asked for and note what is found in each."""
+    analysed: list[tuple[_Work, bytes]] = []
+    for work, utf8 in asked:
+        path = work.source.path
+        try:
+            changed[path] = encode(work.decoded, utf8)
+            analysed.append((work, utf8))
+        except SourceError as error:
+            problem = Diagnostic(path, error.line, error.column, error.message)
+            work.reports[utf8] = FileReport(path, diagnostics=(problem,))
+    reports = look(changed) if analysed else {}
+    for work, utf8 in analysed:
+        work.reports[utf8] = reports[work.source.path]
+
+
+def _outcome(work: _Work, step: FixResult | Diagnostic) -> _Outcome:
+    if isinstance(step, Diagnostic):
+        return _Outcome(_not_fixed(work.found, step.message, step.detail))
+    after = work.reports[step.after]
+    fresh = [one for one in after.diagnostics if one not in work.found.diagnostics]
+    problem = step.problem or next((one.message for one in fresh), "")
+    if problem:
+        return _Outcome(_not_fixed(work.found, problem))
+    if step.after == work.decoded.utf8:
+        return _Outcome(work.found)
+    source = work.source
+    change = FileFix(
+        source.path, source.data, encode(work.decoded, step.after), step.applied, work.found
+    )
+    return _Outcome(after, change)
+
+
+def _not_fixed(report: FileReport, reason: str, detail: str = "") -> FileReport:
+    problem = Diagnostic(report.path, 0, 0, f"not fixed: {reason}", detail)
+    return replace(report, diagnostics=(*report.diagnostics, problem))
