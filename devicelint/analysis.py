@@ -8,20 +8,23 @@ argument goes is exact.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from devicelint.bindings import is_free, respell, standing_of, text_around, torch_name
+from devicelint.lines import LineIndex, normalised
 from devicelint.model import (
     Applicability,
     Argument,
     CallSite,
     Candidate,
+    Edit,
     FileTargets,
     Finding,
     Fix,
@@ -31,41 +34,25 @@ from devicelint.model import (
     Rule,
     Violation,
 )
+from devicelint.scopes import Names, Span, read_names
 
-_NEWLINE = re.compile(rb"\r\n|\r|\n")
+#: the start of an f-string, or of what looks like one
+_FSTRING = re.compile(r"\b(?:[fF][rR]?|[rR][fF])['\"]")
+
+#: `torch` as the root of a dotted name in the configured expression
+_NEEDS_TORCH = re.compile(r"(?<![\w.\"'])torch(?=\s*\.)")
 
 
-class LineIndex:
-    """Maps positions of a text between lines, columns and byte offsets."""
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A call site, the policy as its file can spell it, and what its fix must mind."""
 
-    def __init__(self, utf8: bytes) -> None:
-        self._utf8 = utf8
-        self._starts = [0, *(match.end() for match in _NEWLINE.finditer(utf8))]
-        first = _NEWLINE.search(utf8)
-        self.newline = first.group().decode() if first else "\n"
-
-    def offset(self, line: int, column: int) -> int:
-        """Give the byte offset of a line (from 1) and UTF-8 byte column (from 0)."""
-        return self._starts[line - 1] + column
-
-    def location(self, offset: int) -> Location:
-        """Give line and column (code points, from 1) of a byte offset."""
-        line = bisect_right(self._starts, offset)
-        before = self._utf8[self._starts[line - 1] : offset]
-        return Location(offset, line, len(before.decode(errors="replace")) + 1)
-
-    def lines(self, first: int, last: int) -> tuple[str, ...]:
-        """Give the lines `first` to `last` (from 1, inclusive) without their line endings."""
-        result = []
-        for line in range(first, min(last, len(self._starts)) + 1):
-            end = self._starts[line] if line < len(self._starts) else len(self._utf8)
-            text = self._utf8[self._starts[line - 1] : end].decode(errors="replace")
-            result.append(text.rstrip("\r\n"))
-        return tuple(result)
-
-    def line_offset(self, line: int) -> int:
-        """Give the offset where a line starts; the end of the text for a line behind it."""
-        return self._starts[line - 1] if line <= len(self._starts) else len(self._utf8)
+    site: CallSite
+    policy: Policy
+    #: where a comma goes that a comment parts from the new argument
+    comma: Location | None = None
+    #: quotation marks that are in use around the call, which is part of an f-string
+    quotes: frozenset[str] = frozenset()
 
 
 def judge(
@@ -73,15 +60,17 @@ def judge(
 ) -> tuple[Finding, ...]:
     """Give the findings of one file, in order of position."""
     index = LineIndex(utf8)
+    names = _names_if_needed(utf8, index, targets, policy)
     verdicts: list[tuple[CallSite, Candidate, Rule, Violation]] = []
     for candidate in targets.candidates:
-        site = call_site(utf8, index, candidate, targets)
-        if site is None:
-            continue
+        look = _look(utf8, index, candidate, policy)
+        if names is not None:
+            look = _look_around(utf8, index, candidate, look, names)
         for rule in rules:
-            violation = rule.check(site, policy)
+            violation = rule.check(look.site, look.policy)
             if violation is not None:
-                verdicts.append((site, candidate, rule, violation))
+                fix = violation.fix and _laid_out(violation.fix, look)
+                verdicts.append((look.site, candidate, rule, replace(violation, fix=fix)))
                 break
     return tuple(_all_or_none(_findings(index, verdicts)))
 
@@ -121,7 +110,7 @@ def _findings(
 ) -> Iterable[Finding]:
     seen: Counter[tuple[str, ...]] = Counter()
     for site, candidate, rule, violation in verdicts:
-        statement = " ".join(" ".join(index.lines(*candidate.statement)).split())
+        statement = normalised(index.lines(*candidate.statement))
         identity = (rule.code, site.symbol, site.callable, statement)
         seen[identity] += 1
         text = "\0".join((*identity, str(seen[identity])))
@@ -153,23 +142,22 @@ def _drawn_together(fix: Fix | None) -> Fix | None:
     return replace(fix, applicability=Applicability.UNSAFE)
 
 
-def call_site(
-    utf8: bytes, index: LineIndex, candidate: Candidate, targets: FileTargets
-) -> CallSite | None:
-    """Parse one candidate's call and describe it; None if there is no call at that place."""
+def _look(utf8: bytes, index: LineIndex, candidate: Candidate, policy: Policy) -> _Look:
+    """Parse one candidate's call and describe it; what does not parse takes no argument."""
     start = index.offset(*candidate.start)
     end = index.offset(*candidate.end)
     text = utf8[start:end].decode()
     parsed = _parse_call(text)
     arguments: tuple[Argument, ...] = ()
     insertion: InsertionPoint | None = None
+    comma: Location | None = None
     callee_length = 0
     if parsed is not None:
         module, call = parsed
         callee_length = len(module.code_for_node(call.func).encode())
         arguments = tuple(_argument(module, argument) for argument in call.args)
-        insertion = _insertion_point(module, call, start, index)
-    return CallSite(
+        insertion, comma = _insertion_point(module, call, start, index)
+    site = CallSite(
         constructor=candidate.constructor,
         callable=candidate.callable,
         sink=candidate.sink,
@@ -182,14 +170,87 @@ def call_site(
         arguments=arguments,
         insertion=insertion,
         device_in_scope=candidate.device_in_scope,
-        torch_name=_torch_name(candidate, targets),
-        import_point=_import_point(utf8, index, targets.import_line),
+        torch_name=_own_root(candidate),
         in_context=candidate.in_context,
         fix_obstacle=candidate.fix_obstacle,
         target=candidate.target,
         also=candidate.also,
         import_time=candidate.import_time,
     )
+    return _Look(site, policy, comma)
+
+
+# Names -------------------------------------------------------------------------------------------
+
+
+def _names_if_needed(
+    utf8: bytes, index: LineIndex, targets: FileTargets, policy: Policy
+) -> Names | None:
+    """Read the names of the file, unless the calls themselves show all that a fix has to know.
+
+    Most do: `torch.zeros(3)` is called by the name that torch has there.
+    """
+    if not policy.device_import and not any(
+        _own_root(candidate) is None or _may_be_in_text(index, candidate)
+        for candidate in targets.candidates
+    ):
+        return None
+    # As text: in bytes a coding cookie would be obeyed, and these are UTF-8 whatever it says.
+    return read_names(ast.parse(utf8.decode()))
+
+
+def _own_root(candidate: Candidate) -> str | None:
+    """Give the name of torch that the call itself uses: `th` in `th.zeros(3)`."""
+    root, _, rest = candidate.callee.partition(".")
+    return root if rest and f"torch.{rest}" == candidate.callable else None
+
+
+def _may_be_in_text(index: LineIndex, candidate: Candidate) -> bool:
+    return any(_FSTRING.search(line) for line in index.lines(*candidate.statement))
+
+
+def _look_around(
+    utf8: bytes, index: LineIndex, candidate: Candidate, look: _Look, names: Names
+) -> _Look:
+    """Say what torch and the configured expression are called where the call stands."""
+    place = candidate.start
+    policy = look.policy
+    name = look.site.torch_name or torch_name(names, place)
+    point: InsertionPoint | None = _import_point(utf8, index, names.import_line)
+    if name is None and _NEEDS_TORCH.search(policy.device_expression):
+        point = point if is_free(names, "torch", place) else None
+    if policy.device_import:
+        standing = standing_of(names, policy.device_import, place)
+        point = None if standing.taken else point
+        policy = replace(
+            policy,
+            device_expression=respell(policy.device_expression, standing.renamed),
+            device_import=policy.device_import if standing.is_needed or standing.taken else "",
+        )
+    return replace(
+        look,
+        site=replace(look.site, torch_name=name, import_point=point),
+        policy=policy,
+        quotes=_quotes(utf8, index, text_around(names, place)),
+    )
+
+
+def _quotes(utf8: bytes, index: LineIndex, text: Span | None) -> frozenset[str]:
+    if text is None:
+        return frozenset()
+    written = utf8[index.offset(*text[0]) : index.offset(*text[1])]
+    return frozenset(mark for mark in ("'", '"') if mark.encode() in written)
+
+
+def _import_point(utf8: bytes, index: LineIndex, line: int) -> InsertionPoint:
+    offset = index.line_offset(line)
+    before = ""
+    if offset and not utf8[:offset].endswith((b"\n", b"\r")):
+        before = index.newline
+    return InsertionPoint(index.location(offset), before, index.newline)
+
+
+# Layout ------------------------------------------------------------------------------------------
 
 
 def _parse_call(text: str) -> tuple[cst.Module, cst.Call] | None:
@@ -211,43 +272,42 @@ def _argument(module: cst.Module, argument: cst.Arg) -> Argument:
 
 def _insertion_point(
     module: cst.Module, call: cst.Call, start: int, index: LineIndex
-) -> InsertionPoint | None:
-    """Find the place right after the last argument, and what a new one needs around it."""
+) -> tuple[InsertionPoint | None, Location | None]:
+    """Find where a new last argument goes, and where a comma that is not right before it.
 
-    def code(node: cst.CSTNode) -> str:
-        return module.code_for_node(node)
-
-    head = code(call.func) + code(call.whitespace_after_func) + "("
+    Right behind the last one, on a line of its own if that has one; below a comment that ends the
+    last one's line, for the comment belongs to it.
+    """
+    head = len(_code(module, call.func, call.whitespace_after_func).encode()) + len("(")
     if not call.args:
-        return InsertionPoint(index.location(start + len(head.encode())), "", "")
-    first = call.args[0]
+        return InsertionPoint(index.location(start + head), "", ""), None
+    first, last = call.args[0], call.args[-1]
     if len(call.args) == 1 and isinstance(first.value, cst.GeneratorExp) and not first.value.lpar:
-        return None  # `f(x for x in y)`: a second argument needs parentheses around the first
-    before_last = code(call.whitespace_before_args)
-    space = before_last
-    for argument in call.args[:-1]:
-        written = code(argument)
-        before_last += written
-        space = _space_after(module, argument)
-    last = call.args[-1]
+        return None, None  # `f(x for x in y)`: the first argument would need parentheses
+    before_last = _code(module, call.whitespace_before_args, *call.args[:-1])
+    space = before_last if len(call.args) == 1 else _space_after(module, call.args[-2])
     bare = last.with_changes(
         comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace("")
     )
-    prefix = head + before_last + code(bare)
-    if "\n" not in space and "\r" not in space:
-        return InsertionPoint(index.location(start + len(prefix.encode())), ", ", "")
-    indent = re.split(r"[\r\n]", space)[-1]
-    if isinstance(last.comma, cst.Comma):
-        tail = _space_after(module, last)
-        comment = re.match(r"[ \t]*#[^\r\n]*", tail)
-        if comment is not None:
-            # a comment behind the last comma belongs to the last argument: go below it
-            whole = head + before_last + code(last)
-            place = len(whole.encode()) - len(tail.encode()) + len(comment.group().encode())
-            return InsertionPoint(index.location(start + place), index.newline + indent, ",")
-    return InsertionPoint(
-        index.location(start + len(prefix.encode())), "," + index.newline + indent, ""
+    end = index.location(
+        start + head + len(before_last.encode()) + len(_code(module, bare).encode())
     )
+    if "\n" not in space and "\r" not in space:
+        return InsertionPoint(end, ", ", ""), None
+    own_line = index.newline + re.split(r"[\r\n]", space)[-1]
+    # between the last argument and the closing parenthesis, its comma included
+    tail = _code(module, last)[len(_code(module, bare)) :]
+    comment = re.match(r"[ \t]*,?[ \t]*#[^\r\n]*", tail)
+    if comment is None:
+        return InsertionPoint(end, f",{own_line}", ""), None
+    below = index.location(end.offset + len(comment.group().encode()))
+    if "," in comment.group().partition("#")[0]:
+        return InsertionPoint(below, own_line, ","), None
+    return InsertionPoint(below, own_line, ""), end
+
+
+def _code(module: cst.Module, *nodes: cst.CSTNode) -> str:
+    return "".join(module.code_for_node(node) for node in nodes)
 
 
 def _space_after(module: cst.Module, argument: cst.Arg) -> str:
@@ -258,17 +318,25 @@ def _space_after(module: cst.Module, argument: cst.Arg) -> str:
     return text
 
 
-def _torch_name(candidate: Candidate, targets: FileTargets) -> str | None:
-    """Give the name that torch has where the call stands: its own root tells most surely."""
-    root, _, rest = candidate.callee.partition(".")
-    if rest and f"torch.{rest}" == candidate.callable:
-        return root
-    return targets.torch_name or None
+def _laid_out(fix: Fix, look: _Look) -> Fix:
+    """Fit a fix to the text around its call: a comma before a comment, free quotation marks."""
+    point = look.site.insertion
+    inserts = point is not None and any(edit.start == point.location for edit in fix.edits)
+    if look.comma is not None and inserts:
+        fix = replace(fix, edits=(*fix.edits, Edit(look.comma, look.comma, ",")))
+    if not look.quotes:
+        return fix
+    edits = tuple(_requoted(edit, look.quotes) for edit in fix.edits)
+    if any(mark in edit.content for edit in edits for mark in look.quotes):
+        return Fix(
+            "Choose the device by hand: the f-string around it leaves no quotation marks for it",
+            Applicability.DISPLAY,
+        )
+    return replace(fix, edits=edits)
 
 
-def _import_point(utf8: bytes, index: LineIndex, line: int) -> InsertionPoint:
-    offset = index.line_offset(line)
-    before = ""
-    if offset and not utf8[:offset].endswith((b"\n", b"\r")):
-        before = index.newline
-    return InsertionPoint(index.location(offset), before, index.newline)
+def _requoted(edit: Edit, used: frozenset[str]) -> Edit:
+    """Write strings with the other quotation marks where the usual ones would end the f-string."""
+    if used == frozenset('"') and "'" not in edit.content:
+        return replace(edit, content=edit.content.replace('"', "'"))
+    return edit

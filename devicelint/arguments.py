@@ -43,7 +43,7 @@ def has_device(call: CallFact, constructor: Constructor) -> bool:
     2.13.0, with and without a device context).
     """
     for name, value in call.keywords:
-        if name == "device":
+        if name == constructor.device_keyword:
             return value != (("none",),)
         if name in constructor.settled_by:
             return True

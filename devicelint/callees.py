@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from devicelint.arguments import parameters_of
+from devicelint.extras import Extras
 from devicelint.ir import Atom, CallFact, FunctionFacts, Value
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex, Target
-from devicelint.torch_api import CONSTRUCTORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,25 @@ class CalleeResolver:
     """Resolves callees; `read` gives summaries and notes who waits for one that is not there."""
 
     def __init__(
-        self, index: ProjectIndex, read: Callable[[State, Key], FunctionFacts | None]
+        self,
+        index: ProjectIndex,
+        read: Callable[[State, Key], FunctionFacts | None],
+        extras: Extras,
     ) -> None:
         self._index = index
+        self._extras = extras
         self._read = read
 
     def targets(
         self, state: State, summary: FunctionFacts, value: Value
     ) -> Iterator[Callee | ClassTarget | External]:
-        """Say what a callee's value may be."""
+        """Say what a callee's value may be; the project's own constructors count as outside."""
         for atom in value:
-            yield from self._target(state, summary, atom)
+            for target in self._target(state, summary, atom):
+                yield target if isinstance(target, External) else self._own(target) or target
+
+    def _own(self, target: Callee | ClassTarget) -> External | None:
+        return self._extras.constructor_of(target.key)
 
     def bind(
         self,
@@ -79,11 +87,11 @@ class CalleeResolver:
                 continue
             if atom[0] == "attr" and not self._has_method(state, str(atom[1])):
                 continue
-            for target in self._target(state, summary, atom):
+            for target in self.targets(state, summary, (atom,)):
                 match target:
                     case Callee():
                         yield target
-                    case External(name=name) if name in CONSTRUCTORS:
+                    case External(name=name) if name in self._extras.constructors:
                         yield target
 
     def _has_method(self, state: State, name: str) -> bool:

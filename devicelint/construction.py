@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from devicelint.arguments import has_device, kept_calls, leaves_device_to_default
 from devicelint.callees import Bindings, Callee, CalleeResolver, State
+from devicelint.extras import Extras
 from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Constructor, Kind
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex
@@ -69,10 +70,11 @@ class Walk:
     and `resume` goes on where they were called.
     """
 
-    def __init__(self, index: ProjectIndex) -> None:
+    def __init__(self, index: ProjectIndex, extras: Extras) -> None:
         self.result = Construction()
         self._index = index
-        self._resolver = CalleeResolver(index, self._summary)
+        self._extras = extras
+        self._resolver = CalleeResolver(index, self._summary, extras)
         self._queue: deque[State] = deque()
         self._seen: set[tuple[Key, Key | None, int, Bindings]] = set()
         self._waiting: dict[Key, dict[State, None]] = {}
@@ -206,7 +208,7 @@ class Walk:
     def _external(
         self, state: State, call: CallFact, where: CallKey, target: External, context: int
     ) -> None:
-        constructor = CONSTRUCTORS.get(target.name)
+        constructor = self._extras.constructors.get(target.name)
         if constructor is None:
             self._hooks(state, call, context)
             return
@@ -215,7 +217,7 @@ class Walk:
         at_import = is_body(state.chain[0])
         site = self.result.sites.get(where)
         if site is None:
-            name = _name_of(call, target)
+            name = _name_of(call, target, is_own=target.name not in CONSTRUCTORS)
             site = Reach(constructor, name, state.chain, context, at_import)
             self.result.sites[where] = site
             return
@@ -246,10 +248,23 @@ class Walk:
                     self._push(callee, state.context, (), state.chain)
 
 
-def _name_of(call: CallFact, target: External) -> str:
-    """Name a constructor as PyTorch does, or as written where only a value leads to it."""
-    direct = any(atom == ("ref", target.name) for atom in call.callees)
-    return target.name if direct and not call.text.startswith("getattr(") else call.text
+def _name_of(call: CallFact, target: External, *, is_own: bool) -> str:
+    """Name a constructor as PyTorch or the settings do, or as written where only a value leads
+    to it."""
+    alternatives = [atom for atom in call.callees if atom != ("none",)]
+    if is_own:
+        direct = any(atom[0] in ("ref", "attr") for atom in alternatives)
+    else:
+        # where there are several, one that may refuse `device=` is enough
+        direct = alternatives == [("ref", target.name)] or all(
+            atom[0] == "ref" and _takes_device(str(atom[1])) for atom in alternatives
+        )
+    # `getattr(torch, name)(...)`, `torch.get_device_module().Stream()`
+    return target.name if direct and "(" not in call.text else call.text
+
+
+def _takes_device(name: str) -> bool:
+    return name in CONSTRUCTORS and CONSTRUCTORS[name].takes_device
 
 
 def is_body(key: Key) -> bool:

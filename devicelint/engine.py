@@ -13,22 +13,26 @@ import os
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from devicelint.config import Settings
 from devicelint.construction import Construction, Walk, is_body
-from devicelint.facts import extend_facts, extract_facts
+from devicelint.extras import Extras, extras
+from devicelint.facts import extend_facts, extract_facts, process_group_facts
 from devicelint.files import SourceError, SourceFile, decode, may_hold_candidate
 from devicelint.flow import Flow
+from devicelint.gate import may_lack_device, may_matter, sets_up_process_group
 from devicelint.ir import ModuleFacts
 from devicelint.locate import Locator
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
-from devicelint.project import ProjectIndex, UnknownBases
+from devicelint.outline import normalised, outline
+from devicelint.project import Key, ProjectIndex, UnknownBases
 from devicelint.rules import RULES
+from devicelint.settings import Settings
+from devicelint.suppression import may_hold_directive
 from devicelint.targets import select_targets
 
 if TYPE_CHECKING:
@@ -37,16 +41,36 @@ if TYPE_CHECKING:
 #: Less source than this is read faster by one process than by several (starting them takes 60 ms).
 POOL_THRESHOLD = 400_000
 
+#: What is told how far a run is: the stage, how many files of it are done, of how many (0 of 0: a
+#: stage without parts).
+Tell: TypeAlias = Callable[[str, int, int], None]
+
 #: The parser and the readers recurse once or twice a level of nesting.
 RECURSION_LIMIT = 9_000
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """The statements of a file that were looked at, by first and last line.
+
+    `own` are those that run because of a module class of the file itself: whatever else is checked,
+    they are looked at.
+    """
+
+    own: frozenset[tuple[int, int]] = frozenset()
+    all: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
-    """What one source yielded, before selection and suppression."""
+    """What one source yielded, before selection and suppression.
+
+    `looked` is filled in only for a file that may hold a suppression of this tool's own.
+    """
 
     findings: tuple[Finding, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    looked: Looked | None = None
 
 
 @dataclass(slots=True)
@@ -75,6 +99,7 @@ def analyse(
     jobs: int,
     cwd: Path,
     timings: dict[str, float] | None = None,
+    tell: Tell | None = None,
 ) -> Mapping[str, Analysis]:
     """Check sources together.  The result has an entry for every source, by its `path`."""
     stopwatch = Stopwatch(timings if timings is not None else {})
@@ -82,10 +107,14 @@ def analyse(
     collecting = gc.isenabled()
     gc.disable()  # trees are large and acyclic: the cyclic collector triples the time of parsing
     try:
-        return _analyse(sources, settings, jobs, cwd, stopwatch)
+        return _analyse(sources, settings, jobs, cwd, stopwatch, tell or _tell_nobody)
     finally:
         if collecting:
             gc.enable()
+
+
+def _tell_nobody(stage: str, done: int, total: int) -> None:
+    """Take no notice."""
 
 
 class Stopwatch:
@@ -103,26 +132,44 @@ class Stopwatch:
 
 
 def _analyse(
-    sources: Sequence[SourceFile], settings: Settings, jobs: int, cwd: Path, stopwatch: Stopwatch
+    sources: Sequence[SourceFile],
+    settings: Settings,
+    jobs: int,
+    cwd: Path,
+    stopwatch: Stopwatch,
+    tell: Tell,
 ) -> Mapping[str, Analysis]:
     by_path = {os.path.join(cwd, source.path): source for source in sources}
-    gated = {path: source.data for path, source in by_path.items() if may_matter(source.data)}
+    own = extras(settings.extra_constructors, settings.extra_sinks, settings.managed_calls)
+    gated = {
+        path: source.data
+        for path, source in by_path.items()
+        if may_matter(source.data) or own.may_name(source.data)
+    }
     stopwatch.lap("gate")
-    if not any(may_hold_candidate(data) for data in gated.values()):
-        return {source.path: Analysis() for source in sources}
+    if not any(
+        may_hold_candidate(data) or own.may_name(data) or sets_up_process_group(data)
+        for data in gated.values()
+    ):
+        return {source.path: Analysis(looked=_unlooked(source.data)) for source in sources}
     run = _Run()
     with _Workers(jobs if _weight(gated.values()) > POOL_THRESHOLD else 1) as workers:
-        for path, outcome in workers.read(gated):
+        for done, (path, outcome) in enumerate(workers.read(gated), 1):
             _note(run, path, outcome, True)
+            tell("reading", done, len(gated))
         stopwatch.lap("facts")
-        targets = _targets(run, by_path, settings, cwd)
+        tell("joining", 0, 0)
+        targets, looked = _targets(run, by_path, settings, cwd, own)
         stopwatch.lap("project")
         wanted = {
             path: (gated[path], file_targets)
             for path, file_targets in targets.items()
             if path in gated
         }
-        findings = dict(workers.judge(wanted, settings.policy()))
+        findings = {}
+        for done, (path, judged) in enumerate(workers.judge(wanted, settings.policy()), 1):
+            findings[path] = judged
+            tell("judging", done, len(wanted))
     stopwatch.lap("findings")
     result: dict[str, Analysis] = {}
     for path, source in by_path.items():
@@ -132,13 +179,12 @@ def _analyse(
             problems.append(judged)
             judged = ()
         named = tuple(replace(problem, path=source.path) for problem in problems)
-        result[source.path] = Analysis(judged, named)
+        result[source.path] = Analysis(judged, named, looked.get(path))
     return result
 
 
-def may_matter(data: bytes) -> bool:
-    """Tell files that may define a module or call a helper of one: the rest is not parsed."""
-    return b"torch" in data or (b"class " in data and b"import" in data and b"nn" in data)
+def _unlooked(data: bytes) -> Looked | None:
+    return Looked() if may_hold_directive(data) else None
 
 
 def _weight(contents: Iterable[bytes]) -> int:
@@ -152,17 +198,41 @@ def _note(run: _Run, path: str, outcome: ModuleFacts | Diagnostic, reported: boo
         run.problems[path] = outcome
 
 
-# -- one file, in whatever process ------------------------------------------------------------------
+# -- one file, in whatever process
 
 
 def read_facts(path: str, data: bytes) -> ModuleFacts | Diagnostic:
     """Parse a file and extract its facts; whatever goes wrong is a diagnostic."""
     try:
-        return extract_facts(parse(data))
+        if sets_up_process_group(data):
+            tree = parse(data)
+            return process_group_facts(tree, extract_facts(tree))
+        if may_lack_device(data):
+            return extract_facts(parse(data))
+        return _skeleton_facts(data)
     except SourceError as error:
         return Diagnostic(path, error.line, error.column, error.message)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
+
+
+def _skeleton_facts(data: bytes) -> ModuleFacts:
+    """Extract the facts of a file with no device-less call: what is defined, and constructors."""
+    left_out = outline(normalised(decode(data).text))
+    try:
+        return extract_facts(ast.parse(left_out.skeleton), left_out)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return extract_facts(parse(data))
+
+
+def read_more(data: bytes, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
+    """Read further functions of a file."""
+    names = list(wanted)
+    left_out = outline(normalised(decode(data).text))
+    try:
+        return extend_facts(ast.parse(left_out.skeleton), facts, names, left_out)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return extend_facts(parse(data), facts, names)
 
 
 def parse(data: bytes) -> ast.Module:
@@ -285,8 +355,8 @@ def _chunks(items: Iterable[tuple[str, bytes]], jobs: int) -> list[list[tuple[st
 
 
 def _targets(
-    run: _Run, by_path: Mapping[str, SourceFile], settings: Settings, cwd: Path
-) -> Mapping[str, FileTargets]:
+    run: _Run, by_path: Mapping[str, SourceFile], settings: Settings, cwd: Path, own: Extras
+) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
     """Join the facts and choose the candidates of the files that were given."""
     contents = {path: source.data for path, source in by_path.items()}
 
@@ -310,18 +380,45 @@ def _targets(
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )
-    construction = _explore(index, run, by_path, contents)
-    flow = Flow(index, construction, frozenset(settings.managed_calls))
-    targets = select_targets(index, construction, flow)
-    return {path: item for path, item in targets.items() if path in by_path}
+    construction = _explore(index, run, by_path, contents, own)
+    flow = Flow(index, construction, own)
+    targets = select_targets(index, construction, flow, own, by_path)
+    return (
+        {path: item for path, item in targets.items() if path in by_path},
+        _looked_at(index, construction, by_path),
+    )
+
+
+def _looked_at(
+    index: ProjectIndex, construction: Construction, by_path: Mapping[str, SourceFile]
+) -> Mapping[str, Looked]:
+    """Collect the statements with a call in the functions reached, where a directive may be."""
+    own: dict[str, set[tuple[int, int]]] = {
+        path: set() for path, source in by_path.items() if may_hold_directive(source.data)
+    }
+    every: dict[str, set[tuple[int, int]]] = {path: set() for path in own}
+    for function in construction.reached:
+        path = function[0]
+        summary = index.summary(function) if path in own else None
+        if summary is None:
+            continue
+        spans = {call.statement for call in summary.calls}
+        every[path] |= spans
+        if is_body(function) or (summary.owner and index.is_module((path, summary.owner))):
+            own[path] |= spans
+    return {path: Looked(frozenset(own[path]), frozenset(every[path])) for path in own}
 
 
 def _explore(
-    index: ProjectIndex, run: _Run, given: Iterable[str], contents: Mapping[str, bytes]
+    index: ProjectIndex,
+    run: _Run,
+    given: Iterable[str],
+    contents: Mapping[str, bytes],
+    own: Extras,
 ) -> Construction:
     """Walk the construction code; read the functions it names until none is missing."""
     given = [path for path in given if path in run.facts]
-    walk = Walk(index)
+    walk = Walk(index, own)
     walk.start(
         [
             (path, facts.qualname)
@@ -340,9 +437,19 @@ def _explore(
         wanted: dict[str, list[str]] = defaultdict(list)
         for path, qualname in walk.result.missing:
             wanted[path].append(qualname)
+        fresh: list[Key] = []
         for path, names in wanted.items():
             if path in contents and path in run.facts:
-                run.facts[path] = extend_facts(parse(contents[path]), run.facts[path], names)
+                known = {item.qualname for item in run.facts[path].classes}
+                run.facts[path] = read_more(contents[path], run.facts[path], names)
                 index.put(path, run.facts[path])
-        walk.resume([key for key in walk.result.missing if index.summary(key) is not None])
+                fresh += [
+                    (path, item.qualname)
+                    for item in run.facts[path].classes
+                    if item.qualname not in known
+                ]
+        read = [key for key in walk.result.missing if index.summary(key) is not None]
+        # classes inside functions come to light when these are read
+        walk.start([key for key in fresh if index.is_module(key)], [])
+        walk.resume(read)
     return walk.result

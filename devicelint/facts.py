@@ -11,57 +11,90 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 
-from devicelint.dataflow import FunctionNode, FunctionReader, Outer, defaults_of
+from devicelint.dataflow import read_function, read_statement
+from devicelint.expressions import evaluate
+from devicelint.frame import Frame, Outer
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
-from devicelint.values import bare_name, imported, merge
+from devicelint.outline import ENTRY_METHODS, Outline, Stub, function_of
+from devicelint.process_groups import process_group_calls
+from devicelint.syntax import (
+    FunctionNode,
+    assigned_names,
+    blocks_of,
+    defaults_of,
+    field_factory,
+    flatten,
+    import_line,
+    imported,
+    is_setter,
+    kind_of,
+)
+from devicelint.values import bare_name, merge
 
 BUILTINS = frozenset(dir(builtins))
 
-#: Methods that run when an object is made, without being named by anyone.
-ENTRY_METHODS = ("__init__", "__post_init__", "__new__")
 
+def extract_facts(tree: ast.Module, left_out: Outline | None = None) -> ModuleFacts:
+    """Read a parsed file and summarise what its constructors reach within it.
 
-def extract_facts(tree: ast.Module) -> ModuleFacts:
-    """Read a parsed file and summarise what its constructors reach within it."""
-    reader = Reader(tree)
+    With `left_out`, `tree` is that of its skeleton.
+    """
+    reader = Reader(tree, left_out)
     reader.read_constructors()
-    return reader.facts()
+    facts = reader.facts()
+    reader.forget()
+    return facts
 
 
-def extend_facts(tree: ast.Module, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
+def process_group_facts(tree: ast.Module, facts: ModuleFacts) -> ModuleFacts:
+    """Add the process groups that a whole file sets up."""
+    return replace(facts, process_groups=process_group_calls(tree, dict(facts.imports)))
+
+
+def extend_facts(
+    tree: ast.Module,
+    facts: ModuleFacts,
+    wanted: Iterable[str],
+    left_out: Outline | None = None,
+) -> ModuleFacts:
     """Read the same file again for the functions `wanted` that `facts` has no summary of."""
-    reader = Reader(tree)
-    have = {summary.qualname for summary in facts.summaries}
-    reader.read_functions([name for name in wanted if name not in have])
-    fresh = [summary for summary in reader.summaries.values() if summary.qualname not in have]
-    return ModuleFacts(
-        facts.imports,
-        facts.stars,
-        facts.classes,
-        facts.functions,
-        facts.bindings,
-        (*facts.summaries, *fresh),
-        facts.torch_name,
-        facts.import_line,
+    reader = Reader(tree, left_out)
+    have = {summary.qualname: summary for summary in facts.summaries}
+    missing = [name for name in wanted if name not in have]
+    # a nested function is known once the function around it has been read (again)
+    around = sorted({name.partition(".<locals>.")[0] for name in missing})
+    reader.summaries |= {name: item for name, item in have.items() if name not in around}
+    reader.read_functions(around)
+    reader.read_functions(missing)
+    classes = {item.qualname: item for item in facts.classes} | reader.classes
+    extended = replace(
+        facts,
+        classes=tuple(classes.values()),
+        functions=tuple(dict.fromkeys((*facts.functions, *reader.nodes))),
+        summaries=tuple((reader.summaries | have).values()),
     )
+    reader.forget()
+    return extended
 
 
 class Reader:
     """The definitions of one file, and the summaries of the functions read so far."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, left_out: Outline | None = None) -> None:
         self.tree = tree
+        self.left_out = left_out or Outline("", "", {})
         self.imports: dict[str, tuple[str, ...]] = {}
         self.stars: list[str] = []
         self.classes: dict[str, ClassFacts] = {}
-        self.nodes: dict[str, tuple[FunctionNode, str, Outer | None]] = {}
+        self.nodes: dict[str, tuple[FunctionNode | Stub, str, Outer | None]] = {}
         self.defined: set[str] = set()
         self.bindings: dict[str, Value] = {}
         self.summaries: dict[str, FunctionFacts] = {}
         self.by_name: dict[str, list[str]] = {}
-        self.body_reader = FunctionReader(self, "<module>", "", "body", 1)
+        self.body = Frame(self, "<module>", "", "body", 1)
         self._survey(tree.body)
 
     # -- what the file defines -----------------------------------------------------------------
@@ -73,15 +106,19 @@ class Reader:
                     self._import(statement)
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                     full = self.add_function(name, statement, "", None)
-                    self._read_defaults(self.body_reader, statement, full)
+                    self._read_defaults(self.body, statement, full)
                     self.defined.add(name)
                 case ast.ClassDef(name=name):
                     self.add_class(statement, name, None)
                     self.defined.add(name)
                 case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Delete():
                     self._bind(statement)
+                case ast.Pass(lineno=line) if line in self.left_out.stubs:
+                    stub = self.left_out.stubs[line]
+                    self.add_function(stub.name, stub, "", None)
+                    self.defined.add(stub.name)
                 case _:
-                    self._bind_header(statement)
+                    self.defined.update(assigned_names(statement))
                     for block in blocks_of(statement):
                         self._survey(block)
 
@@ -94,20 +131,16 @@ class Reader:
                 self.imports[name] = known if target in known else (*known, target)
 
     def _bind(self, statement: ast.stmt) -> None:
-        names = [name for name in assigned_names(statement) if name not in self.defined]
-        self.body_reader.statement(statement)
-        for name in assigned_names(statement):
-            value = self.body_reader.env.get(name, ())
+        names = assigned_names(statement)
+        read_statement(self.body, statement)
+        for name in names:
+            value = self.body.env.get(name, ())
             if value:
                 self.bindings[name] = merge(self.bindings.get(name, ()), value)
         self.defined.update(names)
 
-    def _bind_header(self, statement: ast.stmt) -> None:
-        for name in assigned_names(statement):
-            self.defined.add(name)
-
     def add_function(
-        self, qualname: str, node: FunctionNode, owner: str, outer: Outer | None
+        self, qualname: str, node: FunctionNode | Stub, owner: str, outer: Outer | None
     ) -> str:
         """Register a function under a qualified name that is unique in the file."""
         if qualname in self.nodes:
@@ -123,10 +156,11 @@ class Reader:
         bases = tuple(self._base(base, outer) for base in node.bases)
         methods: dict[str, tuple[str, ...]] = {}
         setters: list[tuple[str, str]] = []
-        body = FunctionReader(self, f"{qualname}.<body>", qualname, "body", node.lineno, outer)
+        body = Frame(self, f"{qualname}.<body>", qualname, "body", node.lineno, outer)
         factories: list[tuple[str, Value]] = []
         # registered before the body is read: nested classes and methods may name it
-        self.classes[qualname] = ClassFacts(qualname, bases, (), (), (), (), node.lineno)
+        known = ClassFacts(qualname, bases, (), (), (), (), node.lineno)
+        self.classes[qualname] = known
         for statement in flatten(node.body):
             match statement:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -136,37 +170,42 @@ class Reader:
                         setters.append((name, full))
                     else:
                         methods[name] = (*methods.get(name, ()), full)
+                case ast.Pass(lineno=line) if line in self.left_out.stubs:
+                    stub = self.left_out.stubs[line]
+                    full = self.add_function(f"{qualname}.{stub.name}", stub, qualname, outer)
+                    if stub.is_setter:
+                        setters.append((stub.name, full))
+                    else:
+                        methods[stub.name] = (*methods.get(stub.name, ()), full)
                 case ast.ClassDef(name=name):
                     inner = self.add_class(statement, f"{qualname}.{name}", outer)
                     body.env[name] = (("ref", f"~.{inner}"),)
                 case _:
-                    body.statement(statement)
+                    read_statement(body, statement)
                     factory = field_factory(statement)
                     if factory is not None:
-                        factories.append((factory[0], body.value(factory[1])))
+                        factories.append((factory[0], evaluate(body, factory[1])))
         bound = tuple((name, value) for name, value in body.env.items() if value)
         for name, value in bound:
             body.event("attribute", name, value)
         self.summaries[f"{qualname}.<body>"] = body.finish()
-        self.classes[qualname] = ClassFacts(
-            qualname,
-            bases,
-            tuple(methods.items()),
-            tuple(setters),
-            bound,
-            tuple(factories),
-            node.lineno,
+        self.classes[qualname] = replace(
+            known,
+            methods=tuple(methods.items()),
+            setters=tuple(setters),
+            bindings=bound,
+            field_factories=tuple(factories),
         )
         return qualname
 
     def _read_defaults(
-        self, body: FunctionReader, node: ast.FunctionDef | ast.AsyncFunctionDef, qualname: str
+        self, body: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, qualname: str
     ) -> None:
         """Read default arguments as part of the body around the function: they run with it."""
         body.span = (node.lineno, max(node.lineno, node.body[0].lineno - 1))
         for name, default in defaults_of(node.args):
             if any(isinstance(part, ast.Call) for part in ast.walk(default)):
-                body.event("default", f"{qualname}:{name}", body.value(default))
+                body.event("default", f"{qualname}:{name}", evaluate(body, default))
 
     def _base(self, node: ast.expr, outer: Outer | None) -> Value:
         """Evaluate a base class; of a call (`make(Base)`) its arguments count as well."""
@@ -203,34 +242,44 @@ class Reader:
     # -- functions -----------------------------------------------------------------------------
 
     def read_constructors(self) -> None:
-        """Summarise the constructors of all classes, and what they name in this file."""
-        self.read_functions(
-            [
-                qualname
-                for facts in list(self.classes.values())
-                for name, qualnames in facts.methods
-                if name in ENTRY_METHODS
-                for qualname in qualnames
-            ]
-        )
+        """Summarise the constructors of all classes, and what they name in this file.
+
+        What the module's body calls is read too: it may be a factory of classes.
+        """
+        for name in self.body.named:
+            self.read_functions(self.by_name.get(name, []))
+        self.read_functions([])
 
     def read_functions(self, wanted: list[str]) -> None:
         """Summarise the functions `wanted`, and by name what they call in this file."""
         pending = list(wanted)
-        while pending:
+        # functions that are read may hold classes, whose constructors are to be read then
+        while pending := pending or self._unread_constructors():
             qualname = pending.pop()
             if qualname in self.summaries or qualname not in self.nodes:
                 continue
             node, owner, outer = self.nodes[qualname]
+            if isinstance(node, Stub):
+                node = function_of(self.left_out.text, node)
             kind = kind_of(node, owner, qualname)
-            reader = FunctionReader(self, qualname, owner, kind, node.lineno, outer)
-            self.summaries[qualname] = reader.read(node)
-            for name in reader.named:
+            frame = Frame(self, qualname, owner, kind, node.lineno, outer)
+            self.summaries[qualname] = read_function(frame, node)
+            for name in frame.named:
                 pending.extend(self.by_name.get(name, ()))
+
+    def _unread_constructors(self) -> list[str]:
+        return [
+            qualname
+            for facts in self.classes.values()
+            for name, qualnames in facts.methods
+            if name in ENTRY_METHODS
+            for qualname in qualnames
+            if qualname in self.nodes and qualname not in self.summaries
+        ]
 
     def _note_constants(self) -> None:
         """Note which classes name a module-level constant that a constructor call made."""
-        calls = self.body_reader.constructor_calls()
+        calls = self.body.constructor_calls()
         made = {
             name: value
             for name, value in self.bindings.items()
@@ -240,110 +289,28 @@ class Reader:
             if isinstance(node, ast.ClassDef):
                 inside = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
                 for name in inside & made.keys():
-                    self.body_reader.event("used", node.name, made[name])
+                    self.body.event("used", node.name, made[name])
+
+    def forget(self) -> None:
+        """Let go of the tree: frames and reader hold each other, and the collector may be off."""
+        self.nodes.clear()
+        self.summaries.clear()
+        self.tree = ast.Module([], [])
+        self.body = Frame(self, "<module>", "", "body", 1)
 
     def facts(self) -> ModuleFacts:
         """Give everything read so far as plain data."""
         self._note_constants()
-        self.summaries["<module>"] = self.body_reader.finish()
+        self.summaries["<module>"] = self.body.finish()
         torch_names = [name for name, targets in self.imports.items() if targets == ("torch",)]
         name = "torch" if "torch" in torch_names else (torch_names or [""])[0]
         return ModuleFacts(
-            tuple(self.imports.items()),
-            tuple(self.stars),
-            tuple(self.classes.values()),
-            tuple(self.nodes),
-            tuple(self.bindings.items()),
-            tuple(self.summaries.values()),
-            name,
-            import_line(self.tree),
+            imports=tuple(self.imports.items()),
+            stars=tuple(self.stars),
+            classes=tuple(self.classes.values()),
+            functions=tuple(self.nodes),
+            bindings=tuple(self.bindings.items()),
+            summaries=tuple(self.summaries.values()),
+            torch_name=name,
+            import_line=import_line(self.tree),
         )
-
-
-def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """Yield the statement lists inside a compound statement."""
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(statement, field, None)
-        if isinstance(block, list):
-            yield block
-    for handler in getattr(statement, "handlers", ()):
-        yield handler.body
-    for case in getattr(statement, "cases", ()):
-        yield case.body
-
-
-def flatten(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a class body, those under `if` and `try` included."""
-    for statement in body:
-        if isinstance(statement, ast.If | ast.Try | ast.With):
-            for block in blocks_of(statement):
-                yield from flatten(block)
-        else:
-            yield statement
-
-
-def assigned_names(statement: ast.stmt) -> list[str]:
-    """List the plain names a statement assigns, not those of nested statements."""
-    targets: list[ast.expr] = []
-    match statement:
-        case ast.Assign(targets=several):
-            targets = list(several)
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target) | ast.For(target=target):
-            targets = [target]
-        case ast.With(items=items):
-            targets = [item.optional_vars for item in items if item.optional_vars]
-    return [
-        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
-    ]
-
-
-def is_setter(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Tell a property setter (`@x.setter`)."""
-    return any(
-        isinstance(decorator, ast.Attribute) and decorator.attr == "setter"
-        for decorator in node.decorator_list
-    )
-
-
-def kind_of(node: FunctionNode, owner: str, qualname: str) -> str:
-    """Say how a function is called: function, method, static, class or setter."""
-    if isinstance(node, ast.Lambda) or qualname.rpartition(".")[0] != owner or not owner:
-        return "function"
-    if is_setter(node):
-        return "setter"
-    for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod"):
-            return "static" if decorator.id == "staticmethod" else "class"
-    return "class" if node.name in ("__new__", "__init_subclass__") else "method"
-
-
-def field_factory(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Find the `default_factory` of a dataclass field."""
-    match statement:
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(keywords=keywords)):
-            for keyword in keywords:
-                if keyword.arg == "default_factory":
-                    return name, keyword.value
-    return None
-
-
-def import_line(tree: ast.Module) -> int:
-    """Find the line before which an import may stand: after docstring and `__future__`."""
-    line = 1
-    for index, statement in enumerate(tree.body):
-        docstring = (
-            index == 0
-            and isinstance(statement, ast.Expr)
-            and isinstance(statement.value, ast.Constant)
-            and isinstance(statement.value.value, str)
-        )
-        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        if not docstring and not future:
-            return max(line, min(statement.lineno, *_decorators(statement)))
-        line = (statement.end_lineno or statement.lineno) + 1
-    return line
-
-
-def _decorators(statement: ast.stmt) -> list[int]:
-    nodes = getattr(statement, "decorator_list", [])
-    return [node.lineno for node in nodes] or [statement.lineno]

@@ -18,6 +18,9 @@ from devicelint.model import Applicability, Edit, Finding
 #: Fixes can bring about findings with fixes of their own; more rounds than this are a fault.
 MAX_PASSES = 10
 
+#: Says why a change of a text is refused, None if it is not: `verify`, or what remembers it.
+Net = Callable[[bytes, bytes, Sequence[Finding]], str | None]
+
 #: The only keywords that a fix may add to a call.
 _INSERTABLE = frozenset({"device", "device_id", "dtype"})
 
@@ -101,6 +104,12 @@ class _Text:
 
     tree: ast.Module
     starts: tuple[int, ...]
+    utf8: bytes
+
+    def written(self, node: ast.stmt) -> bytes:
+        """Return a statement as it is written."""
+        start, end = self.span(node)
+        return self.utf8[start:end]
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
         """Return the bytes of a node: columns of `ast` count bytes of UTF-8."""
@@ -181,7 +190,7 @@ def _parsed(utf8: bytes, complaint: str) -> _Text:
     except (ValueError, RecursionError, MemoryError) as error:
         raise _Refusal(f"{complaint}: {str(error) or 'nested too deeply'}") from error
     starts = (0, *(line_end.end() for line_end in re.finditer(rb"\r\n|\r|\n", utf8)))
-    return _Text(tree, starts)
+    return _Text(tree, starts, utf8)
 
 
 #: Two things that must be equal, each a node, a list or a plain value, and the line they are on.
@@ -191,7 +200,8 @@ _Pair = tuple[object, object, int]
 def _compare(change: _Change) -> set[tuple[int, int]]:
     """Walk both trees side by side; return the calls that were changed as allowed.
 
-    Without recursion: a chain of a thousand operators is a tree as deep.
+    Without recursion: a chain of a thousand operators is a tree as deep.  A statement that is
+    written alike on both sides is alike: walking them all takes as long as parsing both texts.
     """
     changed: set[tuple[int, int]] = set()
     todo: list[_Pair] = [(change.before.tree, change.after.tree, 1)]
@@ -199,6 +209,8 @@ def _compare(change: _Change) -> set[tuple[int, int]]:
         old, new, line = todo.pop()
         if type(old) is not type(new):
             raise _Refusal(f"line {line}: more than the call would change")
+        if _is_same_statement(old, new, change):
+            continue
         if isinstance(old, ast.Module) and isinstance(new, ast.Module):
             todo.append((old.body, _body_as_before(old, new, change), 1))
         elif (
@@ -216,13 +228,31 @@ def _compare(change: _Change) -> set[tuple[int, int]]:
             todo.extend(
                 (getattr(old, name, None), getattr(new, name, None), line) for name in old._fields
             )
-        elif isinstance(old, list) and isinstance(new, list):
-            if len(old) != len(new):
-                raise _Refusal(f"line {line}: more than the call would change")
-            todo.extend((one, other, line) for one, other in zip(old, new, strict=True))
-        elif old != new:
-            raise _Refusal(f"line {line}: more than the call would change")
+        else:
+            todo.extend(_parts(old, new, line))
     return changed
+
+
+def _parts(old: object, new: object, line: int) -> Iterator[_Pair]:
+    """Yield the pairs of two lists, or refuse two plain values that differ."""
+    if not isinstance(old, list) or not isinstance(new, list):
+        if old != new:
+            raise _Refusal(f"line {line}: more than the call would change")
+        return
+    if len(old) != len(new):
+        raise _Refusal(f"line {line}: more than the call would change")
+    yield from ((one, other, line) for one, other in zip(old, new, strict=True))
+
+
+def _is_same_statement(old: object, new: object, change: _Change) -> bool:
+    # The span of a function or class leaves its decorators out.
+    return (
+        isinstance(old, ast.stmt)
+        and isinstance(new, ast.stmt)
+        and not getattr(old, "decorator_list", ())
+        and not getattr(new, "decorator_list", ())
+        and change.before.written(old) == change.after.written(new)
+    )
 
 
 def _body_as_before(old: ast.Module, new: ast.Module, change: _Change) -> list[ast.stmt]:
@@ -280,12 +310,17 @@ def _require_effect(fixed: Iterable[Finding], changed: set[tuple[int, int]]) -> 
 
 
 def fix_text(
-    utf8: bytes, analyse: Callable[[bytes], tuple[Finding, ...]], *, unsafe: bool
+    utf8: bytes,
+    analyse: Callable[[bytes], tuple[Finding, ...]],
+    *,
+    unsafe: bool,
+    check: Net | None = None,
 ) -> FixResult:
     """Apply fixes until none is left to apply, or refuse them all.
 
     All: a fix that cannot be trusted may belong together with others of the same file, and a value
-    built half on one device and half on another is worse than a finding.
+    built half on one device and half on another is worse than a finding.  `check` stands in for
+    `verify` where its verdicts are known from an earlier try.
     """
     findings = left = analyse(utf8)
     applied: list[Finding] = []
@@ -294,7 +329,7 @@ def fix_text(
         chosen = select_edits(left, unsafe=unsafe)
         if not chosen:
             return FixResult(current, tuple(applied), left)
-        after, problem = _fix_once(current, chosen)
+        after, problem = _fix_once(current, chosen, check or verify)
         if problem:
             return FixResult(utf8, (), findings, problem)
         applied.extend(chosen)
@@ -304,13 +339,13 @@ def fix_text(
     return FixResult(current, tuple(applied), left)
 
 
-def _fix_once(utf8: bytes, chosen: Sequence[Finding]) -> tuple[bytes, str]:
+def _fix_once(utf8: bytes, chosen: Sequence[Finding], check: Net) -> tuple[bytes, str]:
     edits = [edit for finding in chosen if finding.fix for edit in finding.fix.edits]
     try:
         after = apply_edits(utf8, edits)
     except ValueError as error:
         return utf8, str(error)
-    return after, verify(utf8, after, chosen) or ""
+    return after, check(utf8, after, chosen) or ""
 
 
 # The diff ----------------------------------------------------------------------------------------

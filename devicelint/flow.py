@@ -2,23 +2,38 @@
 
 In: the `Construction` and the summaries behind it.  Out: for a call, the set of things that become
 of its value, and the one word (`Sink`) for it.  Never here: syntax, rules, I/O.
+
+The places where a value occurs form a graph: from an argument to the parameter, from what a
+function returns to its callers.  What becomes of a value is all that can be reached from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from devicelint.arguments import is_pinned, parameters_of
+from devicelint.arguments import covers, has_device, is_pinned, parameters_of
 from devicelint.callees import Callee
 from devicelint.construction import Construction
-from devicelint.ir import Atom, CallFact, Event, FunctionFacts
-from devicelint.model import Kind, Sink
+from devicelint.extras import Extras
+from devicelint.ir import Atom, CallFact, Event, FunctionFacts, Value
+from devicelint.model import Constructor, Kind, Sink
 from devicelint.project import ClassTarget, External, Key, ProjectIndex
-from devicelint.torch_api import CONSTRUCTORS, TENSOR_ARGUMENT_SINKS
+from devicelint.torch_api import COPYING_METHODS, TENSOR_ARGUMENT_SINKS
 
-#: (kind, name): kind is a `Sink` value or moved, probe, managed, iterated
+#: (kind, name): kind is a `Sink` value or moved, probe, managed, iterated, `copied` (into a tensor
+#: that exists, by way of a name), or `handed`: given to a function outside the project, whose
+#: result may lead further
 End = tuple[str, str]
+
+
+class Place(NamedTuple):
+    """A value in a function."""
+
+    function: Key
+    atom: Atom
+
 
 #: Ends that put a value out of harm's way, if nothing else becomes of it.
 _HARMLESS = frozenset({"existing", "moved", "probe", "managed"})
@@ -33,6 +48,12 @@ _PRECEDENCE = (
     Sink.EXISTING,
 )
 
+#: The callee of `.to(device)` and its kind.
+MOVE: Value = (("move",),)
+
+#: How far up the callers a device is looked for.
+_MAX_CALLERS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -45,59 +66,59 @@ class Outcome:
 
 
 class Flow:
-    """Answers where values end, remembering each answer."""
+    """Answers where values end, remembering every step."""
 
-    def __init__(
-        self, index: ProjectIndex, construction: Construction, managed: frozenset[str]
-    ) -> None:
+    def __init__(self, index: ProjectIndex, construction: Construction, extras: Extras) -> None:
         self._index = index
         self._construction = construction
-        self._managed = managed
-        self._ends: dict[tuple[Key, Atom], frozenset[End]] = {}
-        self._open: set[tuple[Key, Atom]] = set()
+        self._extras = extras
+        self._steps: dict[Place, tuple[frozenset[End], tuple[Place, ...]]] = {}
         self._uses: dict[Key, _Uses] = {}
         self._declared: dict[Key, dict[str, str]] = {}
 
     def outcome(self, function: Key, number: int, kind: Kind) -> Outcome:
         """Say what becomes of the result of call `number` of a function."""
         ends = self.ends(function, ("call", number))
-        kinds = {kind_ for kind_, _ in ends}
         summary = self._index.summary(function)
         call = summary.calls[number] if summary else None
-        if kind is Kind.STREAM:
-            return Outcome(Sink.STREAM, _name(ends, "attribute"), (), False)
-        if kind is Kind.GENERATOR:
-            return Outcome(Sink.GENERATOR, _name(ends, "attribute"), (), False)
+        if kind in (Kind.STREAM, Kind.GENERATOR):
+            sink = Sink.STREAM if kind is Kind.STREAM else Sink.GENERATOR
+            return Outcome(sink, _name(ends, "attribute"), (), False)
         if call is not None and is_pinned(call):
             return Outcome(Sink.HOST, "", (), False)
-        found = [sink for sink in _PRECEDENCE if sink in kinds]
-        if kinds and kinds <= _HARMLESS | {"iterated"} and kinds & _HARMLESS:
-            return Outcome(Sink.EXISTING if "existing" in kinds else Sink.LOCAL, "", (), True)
-        if kinds == {"iterated"}:
-            return Outcome(Sink.HOST, "", (), False)
-        if not found:
-            return Outcome(Sink.LOCAL, "", (), False)
-        return Outcome(found[0], _name(ends, found[0]), tuple(found[1:]), False)
+        kinds = {end for end, _ in ends}
+        if "existing" in kinds and summary and not _is_copied_at_once(summary, number):
+            kinds = kinds - {"existing"} | {"copied"}
+        return _outcome_of(kinds, ends)
 
     def ends(self, function: Key, atom: Atom) -> frozenset[End]:
         """Collect everything that becomes of a value of a function."""
-        mark = (function, atom)
-        known = self._ends.get(mark)
-        if known is not None:
-            return known
-        if mark in self._open or len(self._open) > 200:
-            return frozenset()
-        self._open.add(mark)
-        try:
-            result = frozenset(self._collect(function, atom))
-        finally:
-            self._open.discard(mark)
-        if not self._open:
-            # inside a cycle an answer may still lack what is being asked for around it
-            self._ends[mark] = result
-        return result
+        pending = [Place(function, atom)]
+        seen = set(pending)
+        found: set[End] = set()
+        while pending:
+            ends, places = self._step(pending.pop())
+            found |= ends
+            for place in places:
+                if place not in seen:
+                    seen.add(place)
+                    pending.append(place)
+        return frozenset(found)
 
-    def _collect(self, function: Key, atom: Atom) -> Iterator[End]:
+    def _step(self, place: Place) -> tuple[frozenset[End], tuple[Place, ...]]:
+        known = self._steps.get(place)
+        if known is None:
+            ends: set[End] = set()
+            places: dict[Place, None] = {}
+            for item in self._from(*place):
+                if isinstance(item, Place):
+                    places[item] = None
+                else:
+                    ends.add(item)
+            known = self._steps[place] = (frozenset(ends), tuple(places))
+        return known
+
+    def _from(self, function: Key, atom: Atom) -> Iterator[End | Place]:
         summary = self._index.summary(function)
         if summary is None:
             return
@@ -106,33 +127,31 @@ class Flow:
             uses = self._uses[function] = _Uses(summary)
         for related in uses.related(atom):
             for event in uses.events.get(related, ()):
-                yield from self._event(function, summary, event, atom)
+                yield from self._event(function, summary, event)
             for number, position in uses.arguments.get(related, ()):
-                yield from self._argument(function, summary, number, position, related)
+                yield from self._argument(function, summary, number, position)
 
-    def _event(
-        self, function: Key, summary: FunctionFacts, event: Event, atom: Atom
-    ) -> Iterator[End]:
+    def _event(self, function: Key, summary: FunctionFacts, event: Event) -> Iterator[End | Place]:
         if event.kind == "attribute":
             yield from self._attribute(function, summary, event)
         elif event.kind == "returned":
             for caller, number in self._construction.callers.get(function, ()):
-                if event.detail:
-                    yield from self.ends(caller, ("item", number, int(event.detail)))
-                elif atom[0] == "item" or not event.detail:
-                    yield from self.ends(caller, ("call", number))
+                index = ("item", number, int(event.detail)) if event.detail else ("call", number)
+                yield Place(caller, index)
         elif event.kind == "default":
             name, _, parameter = event.detail.rpartition(":")
-            yield from self.ends((function[0], name), ("param", parameter))
+            yield Place((function[0], name), ("param", parameter))
         elif not event.kind.startswith(("declared", "used")):
             yield event.kind, event.detail
 
-    def _attribute(self, function: Key, summary: FunctionFacts, event: Event) -> Iterator[End]:
+    def _attribute(
+        self, function: Key, summary: FunctionFacts, event: Event
+    ) -> Iterator[End | Place]:
         for on in self._construction.reached.get(function, {None}):
             setter = self._index.setter(on, event.detail) if on and event.detail else None
             facts = self._index.summary(setter) if setter else None
             if setter and facts and len(facts.params) > 1 and setter != function:
-                yield from self.ends(setter, ("param", facts.params[1]))
+                yield Place(setter, ("param", facts.params[1]))
                 continue
             declared = self._declarations(on).get(event.detail) if on else None
             yield declared or str(Sink.ATTRIBUTE), event.detail
@@ -154,14 +173,23 @@ class Flow:
         return known
 
     def _argument(
-        self, function: Key, summary: FunctionFacts, number: int, position: int | str, atom: Atom
-    ) -> Iterator[End]:
+        self, function: Key, summary: FunctionFacts, number: int, position: int | str
+    ) -> Iterator[End | Place]:
         """A value is handed to a call: follow it into the function, or past it."""
         call = summary.calls[number]
+        if call.callees == MOVE:
+            if position == 0 and self.moves_away(function, call):
+                yield "moved", ""
+            else:
+                # not moved at all, or the value whose device decides where the other one goes
+                yield Place(function, ("call", number))
+            return
         callees = self._construction.callees.get((function, number), {})
-        last = call.text.rsplit(".", 1)[-1]
-        if last in self._managed:
-            yield "managed", ""
+        names = [callee.name for callee in callees if isinstance(callee, External)]
+        keys = [callee.key for callee in callees if not isinstance(callee, External)]
+        sink = self._extras.sink_of(call.text, names, keys)
+        if sink is not None:
+            yield sink, ""
             return
         outside = not callees
         for callee in callees:
@@ -177,9 +205,68 @@ class Flow:
                 continue
             yield from self._into(call, callee, facts, position)
         if outside:
-            yield from self._past(function, number, call, callees, last)
+            yield from self._past(function, number, position, call, callees)
 
-    def _held(self, key: Key) -> Iterator[End]:
+    def moves_away(self, function: Key, call: CallFact) -> bool:
+        """Tell whether a move takes its value to a device that somebody chose.
+
+        `.to(device)` with a `device` that nobody in the project fills in is `.to(None)`, which
+        moves nothing; `.to(x.device)` moves nothing if `x` was built like the value itself.
+        """
+        destination = call.args[1]
+        if not destination or destination == (("none",),):
+            return not destination
+        return self._is_chosen_in(function, destination, 0)
+
+    def _is_chosen_in(self, function: Key, value: Value, depth: int) -> bool:
+        """Tell whether a value names a device that somebody chose; one that is built does not."""
+        verdicts = {atom: self._is_chosen(function, atom, depth) for atom in value}
+        if any(atom[0] in ("call", "item") and not chosen for atom, chosen in verdicts.items()):
+            return False
+        return any(verdicts.values())
+
+    def _is_chosen(self, function: Key, atom: Atom, depth: int) -> bool:
+        match atom:
+            case ("none",):
+                return False
+            case ("device_of", *inner):
+                return self._is_chosen(function, tuple(inner), depth)
+            case ("call" | "item", int(number), *_):
+                return (function, number) not in self._construction.sites
+            case ("param", str(name)) if depth < _MAX_CALLERS:
+                return self._is_filled_in(function, name, depth)
+        return True
+
+    def _is_filled_in(self, function: Key, name: str, depth: int) -> bool:
+        """Tell whether a parameter may stand for something chosen: by a caller, or by default."""
+        summary = self._index.summary(function)
+        callers = self._construction.callers.get(function)
+        if summary is None or not callers:
+            return True
+        default = dict(summary.defaults).get(name)
+        for caller, number in callers:
+            given = self._given(caller, number, function, name)
+            if given is None:
+                if default != (("none",),):
+                    return True
+            elif not given or self._is_chosen_in(caller, given, depth + 1):
+                return True
+        return False
+
+    def _given(self, caller: Key, number: int, function: Key, name: str) -> Value | None:
+        """Give the argument of a call for a parameter of the function it runs."""
+        outer, facts = self._index.summary(caller), self._index.summary(function)
+        if outer is None or facts is None:
+            return ()
+        call = outer.calls[number]
+        if call.spread:
+            return ()
+        for callee in self._construction.callees.get((caller, number), ()):
+            if isinstance(callee, Callee) and callee.key == function:
+                return dict(parameters_of(call, facts, callee.bound)).get(name)
+        return ()
+
+    def _held(self, key: Key) -> Iterator[End | Place]:
         """What an object of a project class makes of an argument that no `__init__` takes."""
         for name in self._index.ancestry(key).externals:
             if name in TENSOR_ARGUMENT_SINKS:
@@ -191,33 +278,39 @@ class Flow:
 
     def _into(
         self, call: CallFact, callee: Callee, facts: FunctionFacts, position: int | str
-    ) -> Iterator[End]:
+    ) -> Iterator[End | Place]:
         if position == "receiver":
             return
         value = call.args[position] if isinstance(position, int) else dict(call.keywords)[position]
         for parameter, given in parameters_of(call, facts, callee.bound):
             if given is value:
-                yield from self.ends(callee.key, ("param", parameter))
+                yield Place(callee.key, ("param", parameter))
 
     def _past(
         self,
         function: Key,
         number: int,
+        position: int | str,
         call: CallFact,
         callees: Mapping[Callee | ClassTarget | External, None],
-        last: str,
-    ) -> Iterator[End]:
+    ) -> Iterator[End | Place]:
         """What an unknown function does with a value is unknown; a function's result holds it."""
         names = [callee.name for callee in callees if isinstance(callee, External)]
-        if any(name in CONSTRUCTORS for name in names):
-            yield from self.ends(function, ("call", number))
+        known = self._extras.constructors
+        rows = [known[name] for name in names if name in known]
+        last = call.text.rsplit(".", 1)[-1]
+        if any(row.follows_tensor and _places(call, row) for row in rows):
+            yield "moved", ""
+        elif rows:
+            yield Place(function, ("call", number))
+        elif last in COPYING_METHODS and position not in (0, "receiver"):
+            # a function of that name copies as the method does: `copy_(target, source)`
+            yield str(Sink.EXISTING), ""
         elif last[:1].isupper():
             yield str(Sink.ARGUMENT), call.text
         else:
-            further = self.ends(function, ("call", number))
-            yield from further
-            if not further:
-                yield str(Sink.ARGUMENT), call.text
+            yield "handed", call.text
+            yield Place(function, ("call", number))
 
 
 class _Uses:
@@ -236,8 +329,9 @@ class _Uses:
         for number, call in enumerate(summary.calls):
             for position, value in enumerate(call.args):
                 for atom in value:
-                    self.arguments.setdefault(atom, []).append((number, position))
-                    self._note(atom)
+                    held = tuple(atom[1:]) if atom[0] == "device_of" else atom
+                    self.arguments.setdefault(held, []).append((number, position))
+                    self._note(held)
             for name, value in call.keywords:
                 for atom in value:
                     self.arguments.setdefault(atom, []).append((number, name))
@@ -257,6 +351,41 @@ class _Uses:
         if atom[0] == "item":
             return [atom, ("call", int(atom[1]))]
         return [atom]
+
+
+def _is_copied_at_once(summary: FunctionFacts, number: int) -> bool:
+    """Tell `x.copy_(torch.arange(n))` and `fill(x, torch.arange(n))`: no name in between."""
+    atom = ("call", number)
+    if any(event.kind == Sink.EXISTING and atom in event.value for event in summary.events):
+        return True
+    statement = summary.calls[number].statement
+    return any(
+        call.statement == statement and any(atom in value for value in call.args)
+        for call in summary.calls
+    )
+
+
+def _outcome_of(kinds: set[str], ends: frozenset[End]) -> Outcome:
+    if "handed" in kinds:
+        # given to somebody else: that is all there is to say only if nothing is known further
+        kinds.discard("handed")
+        if kinds <= {"iterated", "probe"}:
+            kinds.add(str(Sink.ARGUMENT))
+    found = [sink for sink in _PRECEDENCE if sink in kinds]
+    if kinds <= _HARMLESS | {"iterated", "copied"} and "copied" in kinds:
+        return Outcome(Sink.EXISTING, "", (), False)
+    if kinds <= _HARMLESS | {"iterated"} and kinds & _HARMLESS:
+        return Outcome(Sink.EXISTING if "existing" in kinds else Sink.LOCAL, "", (), True)
+    if kinds == {"iterated"}:
+        return Outcome(Sink.HOST, "", (), False)
+    if not found:
+        return Outcome(Sink.LOCAL, "", (), False)
+    return Outcome(found[0], _name(ends, found[0]), tuple(found[1:]), False)
+
+
+def _places(call: CallFact, constructor: Constructor) -> bool:
+    """Tell whether a constructor call decides itself where its result goes."""
+    return has_device(call, constructor) or covers(constructor, call.context)
 
 
 def _name(ends: frozenset[End], kind: str) -> str:

@@ -64,6 +64,9 @@ def meeting(
             groups.join(node for number in meet for node in _nodes(construction, function, number))
         for number in _returned(summary):
             groups.join([(function, _RETURNED), (function, number)])
+    for site in sites:
+        # a name that stands for a constructor or a helper: either builds the value
+        groups.join(_nodes(construction, *site))
     members: dict[CallKey, set[CallKey]] = defaultdict(set)
     for node in groups.nodes():
         if node[1] != _RETURNED:

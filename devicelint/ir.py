@@ -20,6 +20,9 @@ A *value* is the set of places an expression's value may come from, each one an 
 `("str", text)`        a string literal; `("none",)`, `("true",)`, `("false",)` the literals
 `("dict", full, *ks)`  a dict with the known keys `ks`; `full` is 1 if these are all
 `("device",)`          a `torch.device(...)`
+`("device_of", *a)`    `.device` of what `a` stands for
+`("tensor",)`          a tensor by its name (`layer.weight`), made elsewhere
+`("move",)`            as a callee: `.to(device)` and its kind (arguments: the value, the device)
 `("box",)`             a list, tuple, set or dict display or comprehension
 =====================  =============================================================
 """
@@ -72,7 +75,8 @@ class CallFact:
 class Event:
     """Something a function does with a value.
 
-    `kind` is a `Sink` value, or one of: `moved`; `probe` (only metadata is read); `iterated`
+    `kind` is a `Sink` value, or one of: `moved`; `copied` (into a tensor that exists, by way of a
+    name; `existing` is that in one statement); `probe` (only metadata is read); `iterated`
     (looped over or tested); `returned` (`detail` the index into a returned tuple, "" for the
     whole); `declared buffer`, `declared parameter` (`detail` a registered name); `default`
     (`detail` is `function:parameter`, in bodies only); `used` (`detail` a class of this file that
@@ -124,6 +128,21 @@ class ClassFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupCall:
+    """A process group set up without a device, or a barrier that has to guess one."""
+
+    name: str
+    #: the callee as written
+    text: str
+    start: Point
+    end: Point
+    statement: tuple[int, int]
+    #: a local name that holds a device with an index, "" if there is none
+    device_in_scope: str
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleFacts:
     """What one file defines, and the summaries of the functions read so far."""
 
@@ -139,3 +158,4 @@ class ModuleFacts:
     torch_name: str
     #: 1-based line before which an import statement may be added, and whether a blank line follows
     import_line: int
+    process_groups: tuple[GroupCall, ...] = ()

@@ -63,6 +63,7 @@ class Kind(StrEnum):
     LEGACY = "legacy"
     HOST_MEMORY = "host-memory"
     MODULE = "module"
+    PROCESS_GROUP = "process-group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ class Constructor:
     follows_tensor: bool = False
     #: dtype that a legacy constructor stands for, as an expression below `torch.`
     dtype: str | None = None
+    #: the keyword that names the device, which a project's own factory may call otherwise
+    device_keyword: str = "device"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -296,6 +299,17 @@ class Diagnostic:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class BaselineEntry:
+    """A known finding, as the baseline file keeps it; `path` as in a `FileReport`."""
+
+    path: str
+    code: str
+    symbol: str
+    callable: str
+    fingerprint: str
+
+
 @dataclass(frozen=True, slots=True)
 class FileReport:
     """What one file yielded.  `path` is relative to the working directory, forward slashes."""
@@ -304,6 +318,8 @@ class FileReport:
     findings: tuple[Finding, ...] = ()
     suppressed: tuple[Finding, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    #: findings that the baseline knows
+    baselined: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +330,8 @@ class RunReport:
     checked: int
     #: seconds per stage, for `--verbose`
     timings: tuple[tuple[str, float], ...] = field(default=())
+    #: entries of the baseline whose findings are gone
+    stale: tuple[BaselineEntry, ...] = ()
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:

@@ -6,9 +6,11 @@ ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
+from math import prod
 
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
 from devicelint.torch_api import canonical, is_module_class
@@ -52,12 +54,20 @@ Target = FunctionTarget | ClassTarget | External
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
-    """A class's linearised project ancestors (itself first) and what they lead to outside."""
+    """A class's linearised project ancestors (itself first) and what they lead to outside.
+
+    A base may be one class or another (`if TYPE_CHECKING`, `try`, platforms): `lines` holds an
+    order of resolution for each choice, `classes` all ancestors together.
+    """
 
     classes: tuple[Key, ...]
     externals: tuple[str, ...]
     unknown: bool
+    lines: tuple[tuple[Key, ...], ...]
 
+
+#: With more choices of bases than this a class is looked at as if it had all of them.
+MAX_LINES = 8
 
 #: External bases that are known not to make a class an nn.Module.
 _NOT_MODULES = (
@@ -257,19 +267,20 @@ class ProjectIndex:
         """Linearise a class's ancestors; cycles are cut."""
         known = self._ancestries.get(key)
         if known is None:
-            self._ancestries[key] = Ancestry((key,), (), False)
+            self._ancestries[key] = Ancestry((key,), (), False, ((key,),))
             known = self._ancestries[key] = self._linearise(key)
         return known
 
     def _linearise(self, key: Key) -> Ancestry:
         facts = self.class_facts(key)
         if facts is None:
-            return Ancestry((key,), (), True)
-        sequences: list[tuple[Key, ...]] = []
+            return Ancestry((key,), (), True, ((key,),))
+        #: for each base, the orders of resolution that it may have
+        choices: list[tuple[tuple[Key, ...], ...]] = []
         externals: dict[str, None] = {}
         unknown = False
-        direct: list[Key] = []
         for base in facts.bases:
+            lines: dict[tuple[Key, ...], None] = {}
             targets = [
                 target
                 for atom in base
@@ -280,14 +291,19 @@ class ProjectIndex:
             for target in targets:
                 if isinstance(target, ClassTarget) and target.key != key:
                     parent = self.ancestry(target.key)
-                    direct.append(target.key)
-                    sequences.append(parent.classes)
+                    lines.update(dict.fromkeys(parent.lines))
                     externals.update(dict.fromkeys(parent.externals))
                     unknown = unknown or parent.unknown
                 elif isinstance(target, External):
                     externals[target.name] = None
                     unknown = unknown or not target.name.startswith("builtins.")
-        return Ancestry((key, *_c3(sequences, direct)), tuple(externals), unknown)
+            if lines:
+                choices.append(tuple(lines))
+        classes = (key, *_c3([line for lines in choices for line in lines]))
+        if prod(map(len, choices)) > MAX_LINES:
+            return Ancestry(classes, tuple(externals), unknown, (classes,))
+        orders = dict.fromkeys((key, *_c3(chosen)) for chosen in product(*choices))
+        return Ancestry(classes, tuple(externals), unknown, tuple(orders))
 
     def is_module(self, key: Key) -> bool:
         """Tell whether a class is an nn.Module of PyTorch."""
@@ -340,14 +356,20 @@ class ProjectIndex:
         """
         known = self._methods.get((key, name, after))
         if known is None:
-            known = self._methods[key, name, after] = tuple(self._find_method(key, name, after))
+            found = dict.fromkeys(self._find_method(key, name, after))
+            known = self._methods[key, name, after] = tuple(found)
         return known
 
     def _find_method(self, key: Key, name: str, after: Key | None) -> Iterator[tuple[Key, Key]]:
-        classes = self.ancestry(key).classes
-        if after is not None and after in classes:
-            classes = classes[classes.index(after) + 1 :]
-        for holder in classes:
+        ancestry = self.ancestry(key)
+        for line in ancestry.lines:
+            if after not in ancestry.classes:
+                yield from self._first_holder(line, name)
+            elif after in line:
+                yield from self._first_holder(line[line.index(after) + 1 :], name)
+
+    def _first_holder(self, line: tuple[Key, ...], name: str) -> Iterator[tuple[Key, Key]]:
+        for holder in line:
             facts = self.class_facts(holder)
             if facts is None:
                 continue
@@ -380,8 +402,9 @@ class ProjectIndex:
         return None
 
 
-def _c3(sequences: list[tuple[Key, ...]], direct: list[Key]) -> list[Key]:
-    """Merge ancestor lists as Python does; where that is impossible, in order of first mention."""
+def _c3(sequences: Sequence[tuple[Key, ...]]) -> list[Key]:
+    """Merge the orders of the bases as Python does; where that is impossible, as mentioned."""
+    direct = dict.fromkeys(sequence[0] for sequence in sequences)
     pending = [list(sequence) for sequence in (*sequences, tuple(direct)) if sequence]
     result: list[Key] = []
     while pending:

@@ -6,35 +6,36 @@ with one file is a diagnostic in it.  Never here: output, an exit code, or judge
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from devicelint import engine
-from devicelint.config import Settings
+from devicelint.discovery import Discovery, discover, shown_path
 from devicelint.files import (
     ChangedOnDisk,
     Decoded,
     SourceError,
     SourceFile,
     decode,
-    discover,
     encode,
     read,
-    shown_path,
     write_atomic,
 )
-from devicelint.fixer import FixResult, fix_text, select_edits
-from devicelint.model import Diagnostic, FileReport, Finding, RunReport, Severity
-from devicelint.suppression import parse_suppressions, split
+from devicelint.fixer import FixResult, fix_text, select_edits, verify
+from devicelint.known import Parted, load, part, save
+from devicelint.model import BaselineEntry, Diagnostic, FileReport, Finding, RunReport
+from devicelint.selection import Coverage, Selected, select
+from devicelint.settings import Settings
 
 #: The name of standard input where the user gives none.
 STDIN_NAME = "<stdin>"
-
-_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 _Result = TypeVar("_Result")
 
@@ -70,20 +71,69 @@ class FixReport:
     left: RunReport
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was written to a baseline: how many entries, how many of them new, how many dropped."""
+
+    run: RunReport
+    total: int
+    new: int
+    dropped: int
+
+
 # Checking ----------------------------------------------------------------------------------------
 
 
-def check(request: Request, settings: Settings) -> RunReport:
-    """Check what was asked for."""
+def check(request: Request, settings: Settings, tell: engine.Tell | None = None) -> RunReport:
+    """Check what was asked for, and tell how far it is."""
+    entries = load(settings.baseline, request.cwd) if settings.baseline else ()
+    run, _ = _check(request, settings, entries, tell)
+    return run
+
+
+def record(
+    request: Request, settings: Settings, file: str, tell: engine.Tell | None = None
+) -> Recorded:
+    """Check what was asked for, and make all that is found the baseline."""
+    before = load(file, request.cwd) if os.path.exists(file) else ()
+    run, parted = _check(request, settings, before, tell)
+    entries = parted.entries()
+    save(file, request.cwd, entries)
+    new = sum(len(report.findings) for report in run.files)
+    files = tuple(
+        replace(one, findings=(), baselined=(*one.baselined, *one.findings)) for one in run.files
+    )
+    run = replace(run, files=files, stale=())
+    return Recorded(run, len(entries), new, len(parted.stale))
+
+
+def _check(
+    request: Request,
+    settings: Settings,
+    entries: tuple[BaselineEntry, ...],
+    tell: engine.Tell | None,
+) -> tuple[RunReport, Parted]:
     timings: dict[str, float] = {}
     watch = engine.Stopwatch(timings)
-    sources, problems = _read(request, settings)
+    sources, problems = read_sources(request, settings)
     watch.lap("read")
-    reports = _look(sources, request, settings, timings)
-    return _run_report(reports.values(), problems, len(sources), timings)
+    parted = look_at(sources, request, settings, timings, entries, tell)
+    run = run_report(parted.reports.values(), problems, len(sources), timings)
+    return replace(run, stale=parted.stale), parted
 
 
-def _read(
+def discover_files(request: Request, settings: Settings) -> Discovery:
+    """Find the files that a request is about."""
+    return discover(
+        request.paths,
+        exclude=(*settings.exclude, *settings.extend_exclude),
+        force_exclude=settings.force_exclude,
+        cwd=request.cwd,
+        root=settings.root,
+    )
+
+
+def read_sources(
     request: Request, settings: Settings
 ) -> tuple[tuple[SourceFile, ...], tuple[Diagnostic, ...]]:
     """Read what was asked for, and say what could not be read."""
@@ -93,13 +143,7 @@ def _read(
         name = request.stdin_name
         path = name if name == STDIN_NAME else shown_path(name, request.cwd)
         return (SourceFile(path, request.stdin),), ()
-    discovery = discover(
-        request.paths,
-        exclude=(*settings.exclude, *settings.extend_exclude),
-        force_exclude=settings.force_exclude,
-        cwd=request.cwd,
-        root=settings.root,
-    )
+    discovery = discover_files(request, settings)
     sources: list[SourceFile] = []
     problems = [*discovery.diagnostics]
     for path in discovery.files:
@@ -125,45 +169,31 @@ def _is_excluded(request: Request, settings: Settings) -> bool:
     return not discovery.files and not discovery.diagnostics
 
 
-def _look(
+def look_at(
     sources: Sequence[SourceFile],
     request: Request,
     settings: Settings,
     timings: dict[str, float],
-) -> dict[str, FileReport]:
+    entries: tuple[BaselineEntry, ...],
+    tell: engine.Tell | None = None,
+) -> Parted:
     """Analyse the sources together and keep what the user wants to know."""
     analyses = engine.analyse(
-        sources, settings, jobs=request.jobs, cwd=request.cwd, timings=timings
+        sources, settings, jobs=request.jobs, cwd=request.cwd, timings=timings, tell=tell
     )
     watch = engine.Stopwatch(timings)
-    reports: dict[str, FileReport] = {}
+    coverage = Coverage(request.cwd, () if request.stdin is not None else request.paths)
+    chosen: dict[str, Selected] = {}
     for source in sources:
-        report = _guarded(
+        one = _guarded(
             source.path,
-            partial(_file_report, source, analyses[source.path], settings, request.cwd),
+            partial(select, source, analyses[source.path], settings, coverage),
         )
-        if isinstance(report, Diagnostic):
-            report = FileReport(source.path, diagnostics=(report,))
-        reports[source.path] = report
+        if isinstance(one, Diagnostic):
+            one = Selected(FileReport(source.path, diagnostics=(one,)))
+        chosen[source.path] = one
     watch.lap("select")
-    return reports
-
-
-def _file_report(
-    source: SourceFile, analysis: engine.Analysis, settings: Settings, cwd: Path
-) -> FileReport:
-    lowest = _RANKS[settings.min_severity]
-    severe = [finding for finding in analysis.findings if _RANKS[finding.severity] <= lowest]
-    codes = {finding.code for finding in severe}
-    selected = {code for code in codes if settings.is_selected_in(code, cwd / source.path)}
-    wanted = sorted(
-        (finding for finding in severe if finding.code in selected),
-        key=lambda finding: (finding.start, finding.end, finding.code),
-    )
-    if not wanted:
-        return FileReport(source.path, diagnostics=analysis.diagnostics)
-    kept, silenced = split(wanted, parse_suppressions(decode(source.data).text))
-    return FileReport(source.path, kept, silenced, analysis.diagnostics)
+    return part(chosen, entries, settings, request.cwd)
 
 
 def _guarded(path: str, work: Callable[[], _Result]) -> _Result | Diagnostic:
@@ -178,7 +208,7 @@ def _guarded(path: str, work: Callable[[], _Result]) -> _Result | Diagnostic:
         return Diagnostic(path, 0, 0, message, traceback.format_exc())
 
 
-def _run_report(
+def run_report(
     reports: Iterable[FileReport],
     problems: Iterable[Diagnostic],
     checked: int,
@@ -191,7 +221,7 @@ def _run_report(
             *reports,
             *(FileReport(problem.path, diagnostics=(problem,)) for problem in problems),
         )
-        if report.findings or report.suppressed or report.diagnostics
+        if report.findings or report.suppressed or report.baselined or report.diagnostics
     ]
     return RunReport(
         tuple(sorted(telling, key=lambda report: report.path)), checked, tuple(timings.items())
@@ -204,13 +234,14 @@ def _run_report(
 def fix(request: Request, settings: Settings, *, unsafe: bool) -> FixReport:
     """Work out the fixes of what was asked for.  Nothing is written: that is for `write`."""
     timings: dict[str, float] = {}
-    sources, problems = _read(request, settings)
-    found = _look(sources, request, settings, timings)
+    entries = load(settings.baseline, request.cwd) if settings.baseline else ()
+    sources, problems = read_sources(request, settings)
+    found = look_at(sources, request, settings, timings, entries).reports
 
-    def look(changed: Mapping[str, bytes]) -> dict[str, FileReport]:
+    def look(changed: Mapping[str, bytes]) -> Mapping[str, FileReport]:
         # All of them again: a helper is construction code because of classes in other files.
         now = [SourceFile(one.path, changed.get(one.path, one.data)) for one in sources]
-        return _look(now, request, settings, timings)
+        return look_at(now, request, settings, timings, entries).reports
 
     fixes: list[FileFix] = []
     reports = dict(found)
@@ -218,7 +249,7 @@ def fix(request: Request, settings: Settings, *, unsafe: bool) -> FixReport:
         reports[outcome.report.path] = outcome.report
         if outcome.fix is not None:
             fixes.append(outcome.fix)
-    return FixReport(tuple(fixes), _run_report(reports.values(), problems, len(sources), timings))
+    return FixReport(tuple(fixes), run_report(reports.values(), problems, len(sources), timings))
 
 
 def write(report: FixReport, cwd: Path) -> FixReport:
@@ -251,6 +282,8 @@ class _Work:
     source: SourceFile
     decoded: Decoded
     reports: dict[bytes, FileReport]
+    #: what the net said of each step from one text to the next
+    verdicts: dict[tuple[bytes, bytes], str | None] = field(default_factory=dict)
 
     @property
     def found(self) -> FileReport:
@@ -265,7 +298,7 @@ class _UnknownTextError(Exception):
 def _settle(
     sources: Sequence[SourceFile],
     found: Mapping[str, FileReport],
-    look: Callable[[Mapping[str, bytes]], dict[str, FileReport]],
+    look: Callable[[Mapping[str, bytes]], Mapping[str, FileReport]],
     unsafe: bool,
 ) -> list[_Outcome]:
     """Fix all files in step, so that a round takes one analysis of the project and not one a file.
@@ -282,8 +315,9 @@ def _settle(
     changed: dict[str, bytes] = {}
     while todo:
         asked: list[tuple[_Work, bytes]] = []
-        for work in todo:
-            step = _guarded(work.source.path, partial(_attempt, work, unsafe))
+        with _collector_off():
+            steps = [_guarded(work.source.path, partial(_attempt, work, unsafe)) for work in todo]
+        for work, step in zip(todo, steps, strict=True):
             if isinstance(step, bytes):
                 asked.append((work, step))
             else:
@@ -291,6 +325,19 @@ def _settle(
         _analyse_changed(asked, changed, look)
         todo = [work for work, _ in asked]
     return sorted(outcomes, key=lambda outcome: outcome.report.path)
+
+
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Leave cycles alone for a while: the net's trees are large, and to search them takes longer
+    than to build them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _work(source: SourceFile, found: FileReport) -> _Work:
@@ -308,8 +355,13 @@ def _attempt(work: _Work, unsafe: bool) -> FixResult | bytes:
             raise _UnknownTextError
         return work.reports[utf8].findings
 
+    def check(before: bytes, after: bytes, fixed: Sequence[Finding]) -> str | None:
+        if (before, after) not in work.verdicts:
+            work.verdicts[before, after] = verify(before, after, fixed)
+        return work.verdicts[before, after]
+
     try:
-        return fix_text(work.decoded.utf8, recall, unsafe=unsafe)
+        return fix_text(work.decoded.utf8, recall, unsafe=unsafe, check=check)
     except _UnknownTextError:
         return unknown[0]
 
@@ -317,7 +369,7 @@ def _attempt(work: _Work, unsafe: bool) -> FixResult | bytes:
 def _analyse_changed(
     asked: Sequence[tuple[_Work, bytes]],
     changed: dict[str, bytes],
-    look: Callable[[Mapping[str, bytes]], dict[str, FileReport]],
+    look: Callable[[Mapping[str, bytes]], Mapping[str, FileReport]],
 ) -> None:
     """Analyse the texts asked for and note what is found in each."""
     analysed: list[tuple[_Work, bytes]] = []

@@ -12,24 +12,32 @@ from dataclasses import replace
 
 from devicelint.arguments import covers, has_device, parameters_of
 from devicelint.construction import CallKey, Construction, Reach, is_body
-from devicelint.flow import Flow, Outcome
+from devicelint.extras import Extras
+from devicelint.flow import MOVE, Flow, Outcome
 from devicelint.groups import meeting
-from devicelint.ir import CallFact, FunctionFacts
+from devicelint.ir import CallFact, FunctionFacts, GroupCall
 from devicelint.model import Candidate, Constructor, FileTargets, Kind, Sink
 from devicelint.project import ClassTarget, Key, ProjectIndex
 from devicelint.torch_api import CONSTRUCTORS, FIX_OBSTACLE_KEYWORDS
 
 
 def select_targets(
-    index: ProjectIndex, construction: Construction, flow: Flow
+    index: ProjectIndex,
+    construction: Construction,
+    flow: Flow,
+    extras: Extras,
+    given: Iterable[str],
 ) -> Mapping[str, FileTargets]:
-    """Choose the candidates of every file, in order of position."""
+    """Choose the candidates of every file, in order of position.
+
+    `given` are the files whose process groups count: these need no module to be looked at.
+    """
     chosen: dict[CallKey, Candidate] = {}
     for (function, number), reach in construction.sites.items():
         candidate = _constructor_call(index, flow, function, number, reach)
         if candidate is not None:
             chosen[function, number] = candidate
-    grouped = _in_groups(index, construction, chosen)
+    grouped = _in_groups(index, construction, chosen, extras)
     for (function, number), chain in construction.defaulted.items():
         candidate = _defaulted_call(index, flow, function, number, chain)
         if candidate is not None:
@@ -39,11 +47,18 @@ def select_targets(
     found: dict[str, list[Candidate]] = defaultdict(list)
     for (function, _), candidate in grouped.items():
         found[function[0]].append(candidate)
+    for path in given:
+        table = index.table(path)
+        for call in table.facts.process_groups if table is not None else ():
+            found[path].append(_process_group(call))
     return {path: _file_targets(index, path, items) for path, items in sorted(found.items())}
 
 
 def _in_groups(
-    index: ProjectIndex, construction: Construction, chosen: Mapping[CallKey, Candidate]
+    index: ProjectIndex,
+    construction: Construction,
+    chosen: Mapping[CallKey, Candidate],
+    extras: Extras,
 ) -> dict[CallKey, Candidate]:
     """Mark the candidates whose values meet, and withhold the fix of what cannot move together."""
     result: dict[CallKey, Candidate] = {}
@@ -55,7 +70,8 @@ def _in_groups(
         together = [chosen[other] for other in groups[where] if other in chosen]
         obstacle = candidate.fix_obstacle or _odd_one_out(candidate, together)
         if not obstacle and any(
-            _has_other_device(index, other, candidate) for other in groups[where] - chosen.keys()
+            _has_other_device(index, other, candidate, extras)
+            for other in groups[where] - chosen.keys()
         ):
             obstacle = "its value meets one whose device is given already"
         first = min((item[0], item[1]) for item in groups[where])
@@ -79,18 +95,42 @@ def _odd_one_out(candidate: Candidate, together: Iterable[Candidate]) -> str:
     return ""
 
 
-def _has_other_device(index: ProjectIndex, where: CallKey, candidate: Candidate) -> bool:
+def _has_other_device(
+    index: ProjectIndex, where: CallKey, candidate: Candidate, extras: Extras
+) -> bool:
     """Tell a constructor call that names a device other than the one in scope at `candidate`."""
     summary = index.summary(where[0])
     call = summary.calls[where[1]] if summary is not None else None
+    if call is not None and call.callees == MOVE:
+        return call.args[1] != (("param", candidate.device_in_scope or ""),)
     if call is None or not any(
-        atom[0] == "ref" and str(atom[1]) in CONSTRUCTORS for atom in call.callees
+        atom[0] == "ref" and str(atom[1]) in extras.constructors for atom in call.callees
     ):
         return False
     devices = [value for name, value in call.keywords if name == "device"]
     if not devices:
         return call.spread == "device"
     return devices[0] != (("param", candidate.device_in_scope or ""),)
+
+
+def _process_group(call: GroupCall) -> Candidate:
+    return Candidate(
+        constructor=Constructor(call.name, Kind.PROCESS_GROUP, device_keyword="device_id"),
+        callable=call.name,
+        callee=call.text,
+        sink=Sink.LOCAL,
+        symbol=call.symbol,
+        reached_via=(call.symbol,),
+        start=call.start,
+        end=call.end,
+        statement=call.statement,
+        device_in_scope=call.device_in_scope or None,
+        in_context=False,
+        fix_obstacle="",
+        target="",
+        also=(),
+        import_time=False,
+    )
 
 
 def _file_targets(index: ProjectIndex, path: str, items: list[Candidate]) -> FileTargets:
@@ -241,8 +281,12 @@ def follows_a_tensor(summary: FunctionFacts, call: CallFact) -> bool:
     if ("box",) in value:
         return False
     for atom in value:
+        if atom[0] == "tensor":
+            return True
         if atom[0] in ("call", "item"):
             inner = summary.calls[int(atom[1])]
+            if inner.callees == MOVE:
+                return True
             for callee in inner.callees:
                 row = CONSTRUCTORS.get(str(callee[1])) if callee[0] == "ref" else None
                 if row is not None and row.kind in (Kind.TENSOR, Kind.LEGACY, Kind.HOST_MEMORY):
@@ -289,6 +333,8 @@ def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: 
         return "no device is known when the module is imported"
     if name != constructor.name:
         return "what is called here is only known through a value, which may not accept `device=`"
+    if constructor.device_keyword != "device":
+        return f"its device is given as `{constructor.device_keyword}=`"
     for keyword, _ in call.keywords:
         if keyword in FIX_OBSTACLE_KEYWORDS:
             return FIX_OBSTACLE_KEYWORDS[keyword]

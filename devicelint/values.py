@@ -1,33 +1,23 @@
 """What can be said of values (see `ir`) without knowing the function they occur in.
 
-In: values and syntax nodes.  Out: values, booleans, strings.  Never here: state, names of other
-files, or a decision about a device.
+In: values.  Out: values, booleans, strings.  Never here: syntax, state, names of other files, or a
+decision about a device.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from devicelint.ir import Atom, Value
-from devicelint.torch_api import TORCH_DTYPES
 
 #: A value with more alternatives than this says nothing any more; the cap keeps joins cheap.
 MAX_ATOMS = 48
 
-#: Factories whose arguments are sizes, so that a literal 0 among them means "no elements".
-SIZED = frozenset(
-    "empty zeros ones rand randn full Tensor FloatTensor DoubleTensor HalfTensor LongTensor "
-    "IntTensor ByteTensor BoolTensor".split()
-)
-#: Factories whose first argument is data, so that an empty display means "no elements".
-FILLED = frozenset("tensor as_tensor asarray Tensor FloatTensor LongTensor IntTensor".split())
+#: The value of a literal `None`.
+NONE: Value = (("none",),)
 
 #: Prefixes of `*_device` names that do not hold a device (`use_device`, `per_device`).
 _NOT_A_DEVICE = ("is_", "use_", "has_", "per_", "num_", "n_", "cross_", "multi_", "same_", "on_")
-
-#: Context managers that decide where tensors are built, whatever their argument.
-DEVICE_CONTEXTS = frozenset({"init_empty_weights", "init_on_device", "DeviceContext"})
 
 
 def merge(*values: Iterable[Atom]) -> Value:
@@ -41,6 +31,19 @@ def merge(*values: Iterable[Atom]) -> Value:
     return tuple(seen)
 
 
+def either(*values: Value) -> Value:
+    """Join alternatives: a dict with known keys is known no longer if it may be something else."""
+    joined = merge(*values)
+    if not all(values):
+        # of one alternative nothing is known: it may be anything but the literal
+        joined = tuple(atom for atom in joined if atom != ("none",))
+    if any(atom[0] == "dict" for atom in joined) and any(
+        value and value != NONE and all(atom[0] != "dict" for atom in value) for value in values
+    ):
+        return merge(("dict", 0, *atom[2:]) if atom[0] == "dict" else atom for atom in joined)
+    return joined
+
+
 def tracked(value: Value) -> Value:
     """Keep the atoms whose way through the function is recorded."""
     return tuple(atom for atom in value if atom[0] in ("call", "item", "param"))
@@ -49,6 +52,16 @@ def tracked(value: Value) -> Value:
 def references(value: Value) -> list[str]:
     """Give the dotted names that the value may stand for."""
     return [str(atom[1]) for atom in value if atom[0] == "ref"]
+
+
+def texts(value: Value) -> list[str]:
+    """Give the string literals that the value may be."""
+    return [str(atom[1]) for atom in value if atom[0] == "str"]
+
+
+def text_of(value: Value) -> str:
+    """Give the first string literal that the value may be, "" if it is none."""
+    return next(iter(texts(value)), "")
 
 
 def element(value: Value, index: int) -> Value:
@@ -71,7 +84,7 @@ def _spread(value: Value) -> str:
     dicts = [atom for atom in value if atom[0] == "dict"]
     if any("device" in atom[2:] for atom in dicts):
         return "device"
-    if dicts and all(atom[1] for atom in dicts) and all(atom[0] != "param" for atom in value):
+    if dicts and all(atom[1] for atom in dicts):
         return "closed"
     return "open"
 
@@ -98,26 +111,6 @@ def dict_of(keys: Iterable[str | None], spreads: Iterable[Value]) -> Atom:
     return ("dict", full, *known)
 
 
-def looks_like_dtype(node: ast.expr) -> bool:
-    """Tell a dtype from a device in `.to(x)` by how it is written."""
-    match node:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name in TORCH_DTYPES or "dtype" in name.lower() or name in ("float", "int", "bool")
-        case ast.Call(func=func):
-            return looks_like_dtype(func)
-        case ast.IfExp(body=body, orelse=orelse):
-            return looks_like_dtype(body) and looks_like_dtype(orelse)
-    return False
-
-
-def names_a_device(node: ast.expr) -> bool:
-    """Tell whether a `with` item is by its name a device (`with device:`, `with self.device:`)."""
-    match node:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name == "device" or name.endswith("_device")
-    return False
-
-
 def device_in_scope(env: Mapping[str, Value], owner_init: bool) -> str:
     """Find an expression for a device among the local names bound so far.
 
@@ -125,7 +118,7 @@ def device_in_scope(env: Mapping[str, Value], owner_init: bool) -> str:
     then `self.device` where the same `__init__` has assigned it: in that order because a
     parameter respects meta-device construction and the caller's choice.
     """
-    if "device" in env and env["device"] != (("none",),):
+    if "device" in env and env["device"] != NONE:
         return "device"
     named = [
         name
@@ -142,75 +135,7 @@ def device_in_scope(env: Mapping[str, Value], owner_init: bool) -> str:
     return ""
 
 
-def _is_zero(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant(value=0) as constant:
-            return type(constant.value) is int
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            return any(_is_zero(item) for item in elements)
-    return False
-
-
-def is_placeholder(call: ast.Call) -> bool:
-    """Tell whether a factory call makes a tensor without elements (`torch.empty(0)`)."""
-    match call.func:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            pass
-        case _:
-            return False
-    if name.endswith("Tensor") and not call.args and not call.keywords:
-        return True
-    if name in FILLED and call.args:
-        first = call.args[0]
-        if isinstance(first, ast.List | ast.Tuple) and not first.elts:
-            return True
-    if name not in SIZED:
-        return False
-    sizes = call.args[:1] if name == "full" else call.args
-    if name.endswith("Tensor") and any(isinstance(arg, ast.List) for arg in sizes):
-        return False
-    return any(_is_zero(arg) for arg in sizes) or any(
-        keyword.arg == "size" and _is_zero(keyword.value) for keyword in call.keywords
-    )
-
-
-def written(node: ast.expr) -> str:
-    """Write a callee as in the source, white space folded; long or odd ones are cut short."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attr):
-            return f"{written(value)}.{attr}"
-        case ast.Call(func=func):
-            inner = ", ".join(written(arg) for arg in node.args)
-            return f"{written(func)}({inner})"
-        case ast.Subscript(value=value, slice=index):
-            return f"{written(value)}[{written(index)}]"
-        case ast.Constant(value=value):
-            return repr(value)[:20]
-    return "..."
-
-
 def bare_name(qualname: str) -> str:
     """Give the name a function is called by: no scope, no line of a redefinition."""
     last = qualname.rsplit(".", 1)[-1]
     return last if last.startswith("<") else last.split("@")[0]
-
-
-def imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-    """Yield (local name, dotted target) for each name an import statement binds."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            if alias.asname:
-                yield alias.asname, alias.name
-            else:
-                root = alias.name.split(".")[0]
-                yield root, root
-        return
-    prefix = "." * node.level + (node.module or "")
-    for alias in node.names:
-        if alias.name == "*":
-            yield "*", prefix
-        else:
-            joiner = "" if prefix.endswith(".") else "."
-            yield alias.asname or alias.name, f"{prefix}{joiner}{alias.name}"

@@ -1,0 +1,199 @@
+"""What a call does, judged from its evaluated callee and arguments.
+
+In: a frame, values.  Out: the value of the result; events and calls noted in the frame.  Never
+here: evaluation of syntax.
+
+A function of Python, NumPy or PyTorch is judged by its name at once; any other call is recorded,
+for the project to find out what it calls.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from devicelint.frame import SELF, Arguments, Frame
+from devicelint.ir import STREAM_CONTEXT, TENSOR_CONTEXT, Value
+from devicelint.methods import CALLERS, bound
+from devicelint.model import Kind, Sink
+from devicelint.syntax import written
+from devicelint.torch_api import (
+    CONSTRUCTORS,
+    HOST_FUNCTIONS,
+    HOST_MODULES,
+    TENSOR_ARGUMENT_SINKS,
+    canonical,
+    is_module_class,
+)
+from devicelint.values import dict_of, merge, references, text_of, texts, tracked
+
+#: Context managers of PyTorch by what they decide (with a CUDA device: streams only).
+CONTEXTS = {
+    "torch.device": TENSOR_CONTEXT,
+    "torch.get_default_device": TENSOR_CONTEXT,
+    "torch.cuda.device": STREAM_CONTEXT,
+    "torch.cuda.device_of": STREAM_CONTEXT,
+    "torch.cuda.stream": STREAM_CONTEXT,
+    "torch.accelerator.device_index": STREAM_CONTEXT,
+    "torch.xpu.device": STREAM_CONTEXT,
+}
+
+#: Builtins that hand their arguments on (the `sum` of tensors is a tensor).
+_PASSING = frozenset(
+    {
+        *("list", "tuple", "set", "frozenset", "zip", "enumerate", "reversed", "iter", "next"),
+        *("map", "filter", "sum", "abs", "divmod", "pow"),
+    }
+)
+#: Functions whose result is their argument, or a copy of it that is where it was.
+_COPYING = ("copy.copy", "copy.deepcopy", "typing.cast", "collections.OrderedDict")
+_PARTIAL = ("functools.partial", "functools.partialmethod")
+
+
+def invoke(frame: Frame, node: ast.Call, callees: Value, args: Arguments, base: Value) -> Value:
+    """Judge a call, or record it unless all that it may call is known."""
+    if any(atom[0] == "partial" for atom in callees):
+        return _call_partial(frame, node, callees, args)
+    names = [canonical(name) for name in references(callees)]
+    if len(names) == len(callees) and names:
+        results = [_call_known(frame, node, name, args) for name in names]
+        if all(result is not None for result in results):
+            return merge(*(result or () for result in results))
+    _call_arguments(frame, node, args)
+    if not callees and not tracked(args.all()):
+        return ()
+    return frame.record(node, callees, args, base)
+
+
+def _call_partial(frame: Frame, node: ast.Call, callees: Value, args: Arguments) -> Value:
+    """Call the functions inside `partial` objects, and whatever else the callee may be."""
+    results: list[Value] = [tuple(atom for atom in callees if atom[0] in ("call", "item"))]
+    plain = tuple(atom for atom in callees if atom[0] != "partial")
+    for atom in callees:
+        if atom[0] == "partial":
+            inner, given = frame.partials[int(atom[1])]
+            results.append(invoke(frame, node, inner, given.then(args), ()))
+    if plain:
+        results.append(invoke(frame, node, plain, args, ()))
+    return merge(*results)
+
+
+def _call_arguments(frame: Frame, node: ast.Call, args: Arguments) -> None:
+    """Note calls of the functions that are handed to `apply`, `map` and their kind."""
+    name = written(node.func).rsplit(".", 1)[-1]
+    # `smart_apply`, `named_apply`, `apply_fn`: whatever the project calls it
+    if name not in CALLERS and "apply" not in name:
+        return
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    others = args.all()
+    # not strict: a `partial` brings arguments that are not written here, a `**` has no place
+    for item, value in zip(given, args.each(), strict=False):
+        functions = tuple(a for a in value if a[0] in ("func", "attr", "ref", "super"))
+        if functions:
+            frame.record(item, functions, Arguments([tracked(others)]), ())
+
+
+def _call_known(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value | None:
+    """Judge a function of Python, NumPy or PyTorch by its name; None: record the call."""
+    root, _, rest = name.partition(".")
+    if root == "builtins":
+        return _call_builtin(frame, node, rest, args)
+    if root == "torch":
+        return _call_torch(frame, node, name, args)
+    if root in HOST_MODULES or root == "operator":
+        frame.event(Sink.HOST, "", args.all())
+        return ()
+    if name in _PARTIAL and args.positional:
+        frame.partials.append((args.positional[0], args.without_first()))
+        return (("partial", len(frame.partials) - 1),)
+    if name in _COPYING:
+        return args.all()
+    return None
+
+
+# Builtins -----------------------------------------------------------------------------------------
+
+
+def _call_builtin(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value:
+    if name == "super":
+        return (("super",),)
+    if name == "getattr" and len(node.args) >= 2:
+        return _getattr(frame, args)
+    if name == "setattr" and len(args.positional) == 3:
+        return _setattr(frame, args)
+    if name in CALLERS:
+        _call_arguments(frame, node, args)
+    if name == "dict":
+        atom = dict_of([key for key, _ in args.keywords], [*args.positional, *args.spreads])
+        return merge((atom,), *(value for _, value in args.keywords))
+    if name in HOST_FUNCTIONS:
+        frame.event(Sink.HOST, "", args.all())
+        return ()
+    if name in _PASSING:
+        return merge(args.all(), (("box",),))
+    return args.all() if name == "vars" else ()
+
+
+def _getattr(frame: Frame, args: Arguments) -> Value:
+    base, key = args.positional[:2]
+    names = texts(key) or _default_texts(frame, key)
+    if not names:
+        # any function of a project's own module may be meant: `getattr(ops, name)(x)`
+        return tuple(("ref", f"{atom[1]}.*") for atom in base if atom[0] == "ref")
+    return merge(*(bound(frame, base, name) for name in names))
+
+
+def _default_texts(frame: Frame, value: Value) -> list[str]:
+    """Give the string defaults of the parameters that a value may be."""
+    defaults = dict(frame.defaults)
+    return [
+        text
+        for atom in value
+        if atom[0] == "param"
+        for text in texts(defaults.get(str(atom[1]), ()))
+    ]
+
+
+def _setattr(frame: Frame, args: Arguments) -> Value:
+    owner, name, value = args.positional
+    label = text_of(name)
+    if owner == SELF and label:
+        frame.env[f"self.{label}"] = value
+    else:
+        frame.event("attribute", label, value)
+    return ()
+
+
+# PyTorch ------------------------------------------------------------------------------------------
+
+
+def _call_torch(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value:
+    constructor = CONSTRUCTORS.get(name)
+    if constructor is not None:
+        if constructor.kind is Kind.MODULE:
+            _take_tensors(frame, name, args)
+        return frame.record(node, (("ref", name),), args, ())
+    if name in TENSOR_ARGUMENT_SINKS or is_module_class(name):
+        _take_tensors(frame, name, args)
+        _call_arguments(frame, node, args)
+        return ()
+    if name == "torch.get_device_module":
+        # whichever it is: a module like `torch.cuda`, known through a value
+        return (("ref", "torch.cuda"),)
+    if name.endswith(".copy_"):
+        frame.copied(args.get(1, "src"))
+        return args.get(0, "tensor")
+    if name in CONTEXTS:
+        frame.record(node, (("ref", name),), args, ())
+        return (("device",),)
+    if name.startswith(("torch.Tensor.", "torch.distributed.", "torch.ops.")):
+        frame.event(Sink.ARGUMENT, name, args.all())
+        return tracked(args.all())
+    if name.endswith("_like") and args.has_device():
+        return ()
+    return tracked(frame.meet(args.all()))
+
+
+def _take_tensors(frame: Frame, name: str, args: Arguments) -> None:
+    """Note what a class of torch.nn makes of the tensors handed to it."""
+    sink = TENSOR_ARGUMENT_SINKS.get(name, Sink.ARGUMENT)
+    frame.event(sink, "" if sink is not Sink.ARGUMENT else name, args.all())

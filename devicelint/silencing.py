@@ -1,0 +1,86 @@
+"""`--add-ignores`: the comments that silence what a run finds.
+
+In: a request, settings, a reason.  Out: the changed files, as for fixes, and what is left.  Never
+here: where a comment goes in a file (see `ignores`), a file written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from devicelint.directives import RULE as UNUSED
+from devicelint.files import SourceError, SourceFile, decode, encode
+from devicelint.fixer import MAX_PASSES
+from devicelint.ignores import add_ignores
+from devicelint.known import load
+from devicelint.model import Diagnostic, FileReport, Finding
+from devicelint.runner import FileFix, FixReport, Request, look_at, read_sources, run_report
+from devicelint.settings import Settings
+
+
+def silence(request: Request, settings: Settings, reason: str) -> FixReport:
+    """Work out comments that silence what is found.  Nothing is written: that is for `write`."""
+    timings: dict[str, float] = {}
+    entries = load(settings.baseline, request.cwd) if settings.baseline else ()
+    sources, problems = read_sources(request, settings)
+    found = reports = look_at(sources, request, settings, timings, entries).reports
+    now = {source.path: source.data for source in sources}
+    failed: dict[str, Diagnostic] = {}
+    for _ in range(MAX_PASSES):
+        step: dict[str, bytes] = {}
+        for path, data in now.items():
+            after = _silenced(path, data, _silenceable(reports[path]), reason)
+            if isinstance(after, Diagnostic):
+                failed[path] = after
+            elif after != data:
+                step[path] = after
+        if not step:
+            break
+        now |= step
+        changed = [SourceFile(path, data) for path, data in now.items()]
+        reports = look_at(changed, request, settings, timings, entries).reports
+    fixes = tuple(
+        FileFix(
+            source.path,
+            source.data,
+            now[source.path],
+            _gone(found[source.path], reports[source.path]),
+            found[source.path],
+        )
+        for source in sources
+        if now[source.path] != source.data
+    )
+    problems = (*problems, *failed.values())
+    return FixReport(fixes, run_report(reports.values(), problems, len(sources), timings))
+
+
+def _silenceable(report: FileReport) -> list[Finding]:
+    """Leave out idle comments: a comment about one helps nobody, it is to be removed."""
+    return [finding for finding in report.findings if finding.code != UNUSED.code]
+
+
+def _silenced(path: str, data: bytes, findings: list[Finding], reason: str) -> bytes | Diagnostic:
+    """Write comments for what is found in a file."""
+    if not findings:
+        return data
+    decoded = decode(data)
+    try:
+        return encode(decoded, add_ignores(decoded.utf8, findings, reason))
+    except SourceError as error:
+        return Diagnostic(path, error.line, error.column, f"not silenced: {error.message}")
+
+
+def _gone(before: FileReport, after: FileReport) -> tuple[Finding, ...]:
+    """Give the findings of `before` that are silent in `after`, where all have moved."""
+    left = Counter(_likeness(finding) for finding in after.findings)
+    gone: list[Finding] = []
+    for finding in _silenceable(before):
+        if left[_likeness(finding)]:
+            left[_likeness(finding)] -= 1
+        else:
+            gone.append(finding)
+    return tuple(gone)
+
+
+def _likeness(finding: Finding) -> tuple[str, str, str, str]:
+    return finding.code, finding.symbol, finding.callable, finding.message
