@@ -1,4 +1,4 @@
-"""The rules that judge one call site at a time, in the order of their codes.
+"""The rules, in the order of their codes; all but DVL100 judge one call site at a time.
 
 In: the rule files.  Out: `RULES`, written down one by one (a rule is added here and nowhere else),
 and the same by code.  Never here: discovery, registration or selection.
@@ -23,6 +23,8 @@ from devicelint.rules import (
     dvl009_host_value_without_cpu,
     dvl010_device_not_forwarded,
     dvl011_import_time_tensor,
+    dvl012_process_group_without_device_id,
+    dvl100_unused_suppression,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -37,6 +39,8 @@ RULES: Final[tuple[Rule, ...]] = (
     dvl009_host_value_without_cpu.RULE,
     dvl010_device_not_forwarded.RULE,
     dvl011_import_time_tensor.RULE,
+    dvl012_process_group_without_device_id.RULE,
+    dvl100_unused_suppression.RULE,
 )
 
 RULES_BY_CODE: Final[Mapping[str, Rule]] = MappingProxyType({rule.code: rule for rule in RULES})

@@ -148,10 +148,17 @@ def check(site: CallSite, policy: Policy) -> Violation | None:
     return Violation(
         message=_message(site),
         reason=reason(site, _ENDS.get(site.sink, "value of construction code")),
-        severity=Severity.WARNING,
+        severity=_severity(site),
         fix=insert_device(site, policy),
         advice="Build it on the device of the tensors that it meets.",
     )
+
+
+def _severity(site: CallSite) -> Severity:
+    """A note where the value is only copied: it costs a detour, the target is where it was."""
+    if site.sink is Sink.EXISTING and site.constructor.honours_context:
+        return Severity.NOTE
+    return Severity.WARNING
 
 
 def _message(site: CallSite) -> str:

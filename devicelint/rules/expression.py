@@ -184,8 +184,8 @@ def _with_imports(site: CallSite, policy: Policy, obstacle: str) -> Placement:
     if not statements or obstacle:
         return Placement(expression, obstacle=obstacle)
     if point is None:
-        # Nowhere to put it; a configured import may be there already, torch is known not to be.
-        missing = "import torch" in statements and site.torch_name is None
-        return Placement(expression, obstacle="`torch` is not bound here" if missing else "")
+        is_torch = statements[0] == "import torch"
+        name = "`torch`" if is_torch else "what `device-import` binds"
+        return Placement(expression, obstacle=f"{name} is not bound here")
     content = "".join(f"{point.before}{statement}{point.after}" for statement in statements)
     return Placement(expression, (Edit(point.location, point.location, content),))

@@ -19,6 +19,7 @@ _BY_KIND: Final[Mapping[Kind, str]] = MappingProxyType(
         Kind.STREAM: "DVL005",
         Kind.GENERATOR: "DVL006",
         Kind.MODULE: "DVL010",
+        Kind.PROCESS_GROUP: "DVL012",
     }
 )
 
@@ -35,7 +36,7 @@ _BY_SINK: Final[Mapping[Sink, str]] = MappingProxyType(
 def owner(site: CallSite) -> str:
     """Return the code of the one rule that judges the call: when it runs, then what it makes,
     then what becomes of it."""
-    if site.import_time:
+    if site.import_time and site.constructor.kind is not Kind.PROCESS_GROUP:
         return "DVL011"
     return _BY_KIND.get(site.constructor.kind) or _BY_SINK.get(site.sink, "DVL004")
 
