@@ -15,10 +15,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from devicelint import cli, runner
-from devicelint.config import OPTIONS, load_settings
+from devicelint import cli, runner, selection
+from devicelint.config import load_settings
 from devicelint.files import ChangedOnDisk
 from devicelint.fixer import FixResult
+from devicelint.options import OPTIONS
 from devicelint.reporters import FORMATS
 from devicelint.rules import RULES
 
@@ -173,7 +174,7 @@ def test_internal_error_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_failure_on_one_file_keeps_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     put("a.py", FOUND)
     put("b.py", FOUND)
-    real = runner.parse_suppressions
+    real = selection.parse_suppressions
     calls: list[str] = []
 
     def fail_once(text: str) -> object:
@@ -182,7 +183,7 @@ def test_failure_on_one_file_keeps_the_run(monkeypatch: pytest.MonkeyPatch) -> N
             raise ValueError("odd comment")
         return real(text)
 
-    monkeypatch.setattr(runner, "parse_suppressions", fail_once)
+    monkeypatch.setattr(selection, "parse_suppressions", fail_once)
     result = run("check", "-v")
     assert result.code == 2
     assert "a.py: cannot check: devicelint failed on this file (ValueError: odd" in result.out

@@ -310,6 +310,8 @@ def test_json() -> None:
         "by_code": {"DVL001": 1},
         "fixable": {"safe": 1, "unsafe": 0},
         "suppressed": 0,
+        "baselined": 0,
+        "stale": 0,
         "errors": 0,
     }
 

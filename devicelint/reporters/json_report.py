@@ -25,7 +25,7 @@ def render(run: RunReport, layout: Layout) -> str:
     document: dict[str, Json] = {
         "version": VERSION,
         "findings": [as_json(path, finding) for path, finding in run.findings],
-        "errors": [_error(diagnostic) for diagnostic in run.diagnostics],
+        "errors": [error_as_json(diagnostic) for diagnostic in run.diagnostics],
         "summary": _summary(run),
     }
     # ASCII: the report survives any encoding of stdout, and a path that is not valid UTF-8.
@@ -71,7 +71,7 @@ def _place(location: Location) -> dict[str, Json]:
     return {"line": location.line, "column": location.column}
 
 
-def _error(diagnostic: Diagnostic) -> dict[str, Json]:
+def error_as_json(diagnostic: Diagnostic) -> dict[str, Json]:
     """Give a diagnostic; line and column are null where the file as a whole is meant."""
     return {
         "path": diagnostic.path,
@@ -92,6 +92,8 @@ def _summary(run: RunReport) -> dict[str, Json]:
         "by_code": _totals(dict(summary.by_code)),
         "fixable": {"safe": summary.total.safe, "unsafe": summary.total.unsafe},
         "suppressed": summary.suppressed,
+        "baselined": summary.baselined,
+        "stale": summary.stale,
         "errors": summary.diagnostics,
     }
 

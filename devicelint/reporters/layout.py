@@ -33,6 +33,14 @@ class Layout:
     summary: bool = True
     #: tracebacks of diagnostics, suppressed findings
     details: bool = False
+    #: the terminal follows links
+    links: bool = False
+    #: the working directory and the root of its repository, absolute, forward slashes; "" for a
+    #: root: paths stay as they are
+    cwd: str = ""
+    root: str = ""
+    #: where the repository's files are on the web, "" if nowhere: a path is appended to it
+    web: str = ""
 
 
 def printable(text: str) -> str:

@@ -1,7 +1,7 @@
 """What a run's findings add up to.
 
-In: a `RunReport`.  Out: a `Summary` of counts, the same for every format.  Never here: words,
-colours, or a decision about the exit code.
+In: a `RunReport`.  Out: a `Summary` of counts, the same for every format, and one line that tells
+them.  Never here: colours, or a decision about the exit code.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from devicelint.model import Applicability, Finding, RunReport, Severity
+from devicelint.reporters.layout import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class Summary:
     checked: int
     files: int
     suppressed: int
+    #: known by the baseline, and entries of it whose findings are gone
+    baselined: int
+    stale: int
     diagnostics: int
     total: Tally
     by_severity: tuple[tuple[Severity, Tally], ...]
@@ -65,6 +69,8 @@ def summarise(run: RunReport) -> Summary:
         checked=run.checked,
         files=sum(1 for report in run.files if report.findings),
         suppressed=sum(len(report.suppressed) for report in run.files),
+        baselined=sum(len(report.baselined) for report in run.files),
+        stale=len(run.stale),
         diagnostics=len(run.diagnostics),
         total=tally(findings),
         by_severity=tuple(
@@ -72,4 +78,21 @@ def summarise(run: RunReport) -> Summary:
             for severity in Severity
         ),
         by_code=tuple((code, tally(f for f in findings if f.code == code)) for code in codes),
+    )
+
+
+def headline(run: RunReport) -> str:
+    """Tell the counts in one line."""
+    summary = summarise(run)
+    problems = f", {plural(summary.diagnostics, 'problem')}" if summary.diagnostics else ""
+    if not summary.total.total:
+        return f"No findings in {plural(summary.checked, 'file')}{problems}."
+    levels = ", ".join(
+        plural(tally.total, severity.value)
+        for severity, tally in summary.by_severity
+        if tally.total
+    )
+    return (
+        f"Found {plural(summary.total.total, 'finding')} in {summary.files:,} of "
+        f"{plural(summary.checked, 'file')}: {levels}{problems}."
     )

@@ -12,10 +12,19 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from devicelint.model import Applicability, Diagnostic, FileReport, Finding, RunReport, Severity
+from devicelint.model import (
+    Applicability,
+    BaselineEntry,
+    Diagnostic,
+    FileReport,
+    Finding,
+    RunReport,
+    Severity,
+)
 from devicelint.reporters.drawing import code_width, drawn, grid, line, problem, words, wrapped
 from devicelint.reporters.excerpt import Row, rows
-from devicelint.reporters.layout import Layout, place, plural
+from devicelint.reporters.layout import Layout, place, plural, printable
+from devicelint.reporters.pages import rule_page
 from devicelint.reporters.summary import Summary, Tally, summarise
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -41,6 +50,7 @@ def render(run: RunReport, layout: Layout) -> str:
         _diagnostics(console, run.diagnostics, layout)
         if layout.summary:
             _summary(console, summary, layout)
+            _stale(console, run.stale, layout)
 
     return drawn(layout, draw)
 
@@ -67,7 +77,7 @@ def _finding(console: Console, path: str, finding: Finding, layout: Layout) -> N
         ": ",
         (finding.severity.value, _STYLES[finding.severity]),
         " ",
-        (finding.code, "bold"),
+        (finding.code, f"bold link {rule_page(finding.code)}" if layout.links else "bold"),
         " ",
         words(finding.message),
     )
@@ -134,6 +144,24 @@ def _summary(console: Console, summary: Summary, layout: Layout) -> None:
             wrapped(console, Text(sentence))
     if summary.suppressed and layout.details:
         line(console, f"{plural(summary.suppressed, 'finding')} suppressed by comments.")
+    if summary.baselined:
+        line(console, f"{plural(summary.baselined, 'finding')} known by the baseline.")
+
+
+def _stale(console: Console, entries: Sequence[BaselineEntry], layout: Layout) -> None:
+    """Say that the baseline knows of findings that are gone."""
+    if not entries:
+        return
+    many = "entry" if len(entries) == 1 else "entries"
+    wrapped(
+        console,
+        Text(
+            f"{len(entries):,} {many} of the baseline no longer found: "
+            "`--write-baseline` drops what is fixed."
+        ),
+    )
+    for entry in entries if layout.details else ():
+        line(console, f"  {printable(entry.path)}: {entry.code} {printable(entry.symbol)}")
 
 
 def _nothing(summary: Summary) -> Text:
@@ -142,7 +170,7 @@ def _nothing(summary: Summary) -> Text:
         return Text(f"No findings, but not everything could be checked ({files} read).", "yellow")
     if not summary.checked:
         return Text("No Python files to check.", "yellow")
-    return Text(f"No findings in {files}.", "green")
+    return Text(f"No {'new ' if summary.baselined else ''}findings in {files}.", "green")
 
 
 def _commands(total: Tally) -> Iterable[str]:
