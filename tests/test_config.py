@@ -15,17 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from devicelint.config import (
-    COMMAND_LINE,
-    DEFAULT,
-    OPTIONS,
-    ConfigError,
-    OptionType,
-    Settings,
-    load_settings,
-)
-from devicelint.model import Construction, Policy, Severity
+from devicelint.config import ConfigError, load_settings
+from devicelint.model import Construction, Constructor, Kind, Policy, Severity
+from devicelint.options import COMMAND_LINE, DEFAULT, OPTIONS, OptionType
 from devicelint.rules import RULES
+from devicelint.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -105,9 +99,12 @@ def test_the_nearest_file_is_found_upwards(tmp_path: Path) -> None:
     assert load_settings(tmp_path, isolated=True).exclude == ()
 
 
-def test_without_a_file_the_start_is_the_root(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("")
-    assert load_settings(tmp_path / "x.py", isolated=True).root == tmp_path
+def test_without_a_file_the_working_directory_is_the_root(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x.py").write_text("")
+    for isolated in (True, False):
+        assert load_settings(tmp_path / "a/x.py", isolated=isolated).root == tmp_path
+    assert load_settings(tmp_path / "a", overrides={"exclude": ["b"]}).root == tmp_path
 
 
 def test_own_file_comes_before_pyproject(tmp_path: Path) -> None:
@@ -175,11 +172,35 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         min-severity = "warning"
         unknown-bases = "never"
         search-paths = ["lib"]
+        extend = "base.toml"
+        baseline = "known.jsonl"
         [tool.devicelint.per-file-ignores]
         "tests/**" = ["DVL00"]
+        [tool.devicelint.extra-constructors]
+        "mylib.ops.make_buffer" = { keyword = "where", position = 2, honours-context = false }
+        "mylib.ops.make_stream" = "stream"
+        [tool.devicelint.extra-sinks]
+        "mylib.Metric.add" = "managed"
+        "keep_on_host" = "host"
         """,
     )
+    (tmp_path / "base.toml").write_text("")
     settings = load_settings(tmp_path)
+    assert settings.extend == str(tmp_path / "base.toml")
+    assert settings.baseline == str(tmp_path / "known.jsonl")
+    assert settings.extra_constructors == {
+        "mylib.ops.make_buffer": Constructor(
+            "mylib.ops.make_buffer",
+            Kind.TENSOR,
+            device_index=2,
+            honours_context=False,
+            device_keyword="where",
+        ),
+        "mylib.ops.make_stream": Constructor(
+            "mylib.ops.make_stream", Kind.STREAM, honours_context=False
+        ),
+    }
+    assert settings.extra_sinks == {"mylib.Metric.add": "managed", "keep_on_host": "host"}
     assert settings.ignore == ("DVL002", "DVL003")
     assert settings.exclude == ("!vendor", "gen_*.py")
     assert settings.force_exclude is True
@@ -198,6 +219,54 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert set(settings.sources.values()) == {"pyproject.toml"}
 
 
+# Extending ---------------------------------------------------------------------------------------
+
+
+def test_extend_lays_a_file_below(tmp_path: Path) -> None:
+    base = tmp_path / "shared"
+    base.mkdir()
+    (base / "base.toml").write_text(
+        'extend = "deep.toml"\nconstruction = "meta"\nignore = ["DVL002"]\n'
+        'search-paths = ["site"]\n'
+    )
+    (base / "deep.toml").write_text('construction = "default"\nmin-severity = "error"\n')
+    pyproject(tmp_path, 'extend = "shared/base.toml"\nignore = ["DVL003"]')
+    settings = load_settings(tmp_path)
+    assert settings.construction is Construction.META
+    assert settings.min_severity is Severity.ERROR
+    assert settings.ignore == ("DVL002", "DVL003")
+    assert settings.search_paths == (str(base / "site"),)
+    assert settings.root == tmp_path
+    assert settings.extend == str(base / "base.toml")
+    assert settings.sources["construction"] == "shared/base.toml"
+    assert settings.sources["min-severity"] == "shared/deep.toml"
+    assert settings.sources["ignore"] == "shared/base.toml, pyproject.toml"
+    overridden = load_settings(tmp_path, overrides={"construction": "device-context"})
+    assert overridden.construction is Construction.DEVICE_CONTEXT
+
+
+def test_extend_takes_a_pyproject(tmp_path: Path) -> None:
+    pyproject(tmp_path / "other", 'construction = "meta"')
+    (tmp_path / "devicelint.toml").write_text('extend = "other/pyproject.toml"')
+    assert load_settings(tmp_path).construction is Construction.META
+    (tmp_path / "other/pyproject.toml").write_text("[project]\n")
+    with pytest.raises(ConfigError, match=r"other/pyproject.toml has no table \[tool.devicelint"):
+        load_settings(tmp_path)
+
+
+def test_wrong_extensions_are_named(tmp_path: Path) -> None:
+    (tmp_path / "devicelint.toml").write_text('extend = "bace.toml"')
+    (tmp_path / "base.toml").write_text('constructin = "meta"')
+    with pytest.raises(ConfigError, match=r'^devicelint.toml: extend: no file .*"base.toml"\?$'):
+        load_settings(tmp_path)
+    (tmp_path / "devicelint.toml").write_text('extend = "base.toml"')
+    with pytest.raises(ConfigError, match=r'^base.toml: unknown key .*"construction"\?$'):
+        load_settings(tmp_path)
+    (tmp_path / "base.toml").write_text('extend = "devicelint.toml"')
+    with pytest.raises(ConfigError, match=r"extends itself"):
+        load_settings(tmp_path)
+
+
 # Selection ---------------------------------------------------------------------------------------
 
 
@@ -207,6 +276,8 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         (["ALL"], [], "DVL001", True),
         (["DVL"], [], "DVL001", True),
         (["DVL"], ["DVL"], "DVL001", False),
+        (["DVL"], ["ALL"], "DVL001", False),
+        (["ALL"], ["DVL"], "DVL001", False),
         (["DVL"], ["DVL001"], "DVL001", False),
         (["DVL001"], ["DVL"], "DVL001", True),
         (["DVL001"], ["ALL"], "DVL001", True),
@@ -331,6 +402,29 @@ def test_per_file_ignores() -> None:
         ('device-import = "import"', "is not an import statement"),
         ('device-import = "from a import *"', "must name what it imports, not *"),
         ("search-paths = 3", "search-paths: must be a list of strings, not a number"),
+        ("baseline = 3", "baseline: must be a string, not a number"),
+        ("extra-constructors = []", "must be a table of constructors, not a list"),
+        ('extra-constructors."make" = {}', '"make" must be a dotted name, with the module'),
+        ('extra-constructors."a b" = {}', '"a b" is not a dotted name'),
+        ('extra-constructors."a.b" = 1', '"a.b": must be a table, not a number'),
+        (
+            'extra-constructors."a.b" = { keywrd = "x" }',
+            '"a.b": unknown key "keywrd", did you mean "keyword"?',
+        ),
+        (
+            'extra-constructors."a.b" = { kind = "steam" }',
+            'kind: must be one of "tensor", "stream", "generator", "host-memory", not "steam", '
+            'did you mean "stream"?',
+        ),
+        ('extra-constructors."a.b" = { keyword = "a-b" }', 'keyword: "a-b" is not a name'),
+        ('extra-constructors."a.b" = { position = -1 }', "position: must be a number from 0"),
+        ('extra-constructors."a.b" = { position = true }', "position: must be a number from 0"),
+        ('extra-constructors."a.b" = { random = 1 }', "random: must be true or false, not a"),
+        ("extra-sinks = 1", "extra-sinks: must be a table of sinks, not a number"),
+        ('extra-sinks."a" = "bufer"', '"a": must be one of "parameter", "buffer", "attribute", '),
+        ('extra-sinks."a" = "bufer"', 'not "bufer", did you mean "buffer"?'),
+        ('extra-sinks."a" = []', '"a": must be a string, not a list'),
+        ('extend = "nowhere.toml"', "extend: no file "),
     ],
 )
 def test_wrong_values_are_named(tmp_path: Path, line: str, message: str) -> None:

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devicelint.model import Finding, Location, Severity, Sink
-from devicelint.suppression import DirectiveKind, parse_suppressions, split, unused
+from devicelint.suppression import (
+    DirectiveKind,
+    may_hold_directive,
+    parse_suppressions,
+    split,
+    unused,
+)
 
 
 def finding(first: int, last: int | None = None, code: str = "DVL001") -> Finding:
@@ -228,3 +234,49 @@ def test_idle_directives_away_from_any_finding() -> None:
     text = "a  # devicelint: ignore\nb  # noqa\nc  # noqa: E501\nd  # noqa: DVL001\n"
     idle = unused([], parse_suppressions(text))
     assert [(one.start.line, one.codes) for one in idle] == [(1, None), (4, ("DVL001",))]
+
+
+# For the whole file, and at a glance --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "skips"),
+    [
+        ("# devicelint: skip-file\nx = 1\n", True),
+        ("x = 1\n# devicelint: skip-file generated\n", True),
+        ("x = 1  # devicelint: skip-file\n", False),
+        ("if x:\n    # devicelint: skip-file\n    y = 1\n", False),
+        ("x = (\n# devicelint: skip-file\n    1)\n", True),
+    ],
+)
+def test_skip_file_counts_on_a_line_of_its_own(text: str, skips: bool) -> None:
+    assert parse_suppressions(text).skips_file is skips
+    assert silences(text, finding(1)) == [skips]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x  # devicelint: ignore", True),
+        ("x  #DeviceLint:ignore", True),
+        ("x  # noqa: E501, dvl001", True),
+        ("x  # noqa", False),
+        ("x  # noqa: E501", False),
+        ("import devicelint", False),
+        ("# see devicelint", False),
+    ],
+)
+def test_files_without_directives_of_ours_are_told_by_their_bytes(
+    text: str, expected: bool
+) -> None:
+    assert may_hold_directive(text.encode()) is expected
+
+
+@given(st.text(alphabet="#noqa devicelint:ignore[]DVL01,\n\t é", max_size=60))
+def test_the_glance_misses_no_directive(text: str) -> None:
+    ours = [
+        directive
+        for directive in parse_suppressions(text).directives
+        if directive.kind is not DirectiveKind.NOQA or directive.codes
+    ]
+    assert may_hold_directive(text.encode()) or not ours
