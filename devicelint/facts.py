@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable
-from dataclasses import replace
 
 from devicelint.dataflow import read_function, read_statement
 from devicelint.expressions import evaluate
@@ -51,7 +50,7 @@ def extract_facts(tree: ast.Module, left_out: Outline | None = None) -> ModuleFa
 
 def process_group_facts(tree: ast.Module, facts: ModuleFacts) -> ModuleFacts:
     """Add the process groups that a whole file sets up."""
-    return replace(facts, process_groups=process_group_calls(tree, dict(facts.imports)))
+    return facts._replace(process_groups=process_group_calls(tree, dict(facts.imports)))
 
 
 def extend_facts(
@@ -70,8 +69,7 @@ def extend_facts(
     reader.read_functions(around)
     reader.read_functions(missing)
     classes = {item.qualname: item for item in facts.classes} | reader.classes
-    extended = replace(
-        facts,
+    extended = facts._replace(
         classes=tuple(classes.values()),
         functions=tuple(dict.fromkeys((*facts.functions, *reader.nodes))),
         summaries=tuple((reader.summaries | have).values()),
@@ -189,8 +187,7 @@ class Reader:
         for name, value in bound:
             body.event("attribute", name, value)
         self.summaries[f"{qualname}.<body>"] = body.finish()
-        self.classes[qualname] = replace(
-            known,
+        self.classes[qualname] = known._replace(
             methods=tuple(methods.items()),
             setters=tuple(setters),
             bindings=bound,

@@ -105,12 +105,18 @@ def read(path: str | Path) -> bytes:
 #: The first two lines, in which the cookie of PEP 263 must be.
 _HEAD = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
 
 def decode(data: bytes) -> Decoded:
     """Decode a file by its byte order mark and PEP 263 cookie; newlines stay as they are."""
     first = _HEAD.match(data)
     second = _HEAD.match(data, first.end()) if first else None
-    head = iter([match.group() for match in (first, second) if match])
+    # What else is in the line of a cookie is in the encoding that it names, not yet in UTF-8.
+    lines = [match.group() for match in (first, second) if match]
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    plain = [_NOT_ASCII.sub(b"?", line) for line in (lines[0][len(mark) :], *lines[1:])]
+    head = iter([mark + plain[0], *plain[1:]])
     try:
         encoding, _ = tokenize.detect_encoding(lambda: next(head, b""))
     except SyntaxError as error:

@@ -165,7 +165,11 @@ class Flow:
                 facts = self._index.class_facts(holder)
                 for _, qualnames in facts.methods if facts else ():
                     for qualname in qualnames:
-                        summary = self._index.summary((holder[0], qualname))
+                        # only what runs: what else has been read depends on earlier runs
+                        function = (holder[0], qualname)
+                        if function not in self._construction.reached:
+                            continue
+                        summary = self._index.summary(function)
                         for event in summary.events if summary else ():
                             if event.kind.startswith("declared ") and event.detail:
                                 known.setdefault(event.detail, event.kind[9:])

@@ -1,8 +1,8 @@
 """The facts about a file as plain data: what `facts` extracts and `project` joins.
 
-In: nothing.  Out: frozen dataclasses over strings, numbers and tuples, so that they can be cached
-as JSON and sent between processes.  Never here: a syntax tree, a path, or anything that depends on
-another file.
+In: nothing.  Out: named tuples over strings, numbers and tuples, so that they can be cached as JSON
+and sent between processes (a dataclass takes four times as long).  Never here: a syntax tree, a
+path, or anything that depends on another file.
 
 A *value* is the set of places an expression's value may come from, each one an *atom*:
 
@@ -29,7 +29,7 @@ A *value* is the set of places an expression's value may come from, each one an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Atom = tuple[str | int, ...]
 Value = tuple[Atom, ...]
@@ -42,8 +42,7 @@ TENSOR_CONTEXT = 1
 STREAM_CONTEXT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CallFact:
+class CallFact(NamedTuple):
     """One call inside a function, with what a later stage may ask of it."""
 
     callees: Value
@@ -71,8 +70,7 @@ class CallFact:
     receiver: Value = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something a function does with a value.
 
     `kind` is a `Sink` value, or one of: `moved`; `copied` (into a tensor that exists, by way of a
@@ -88,8 +86,7 @@ class Event:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionFacts:
+class FunctionFacts(NamedTuple):
     """A function: who can be called from it, and where values go in it."""
 
     qualname: str
@@ -112,8 +109,7 @@ class FunctionFacts:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClassFacts:
+class ClassFacts(NamedTuple):
     """A class: its bases as values, its methods, and what its body binds."""
 
     qualname: str
@@ -127,8 +123,7 @@ class ClassFacts:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCall:
+class GroupCall(NamedTuple):
     """A process group set up without a device, or a barrier that has to guess one."""
 
     name: str
@@ -142,8 +137,7 @@ class GroupCall:
     symbol: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleFacts:
+class ModuleFacts(NamedTuple):
     """What one file defines, and the summaries of the functions read so far."""
 
     #: local name -> where it is imported from (several: `try`/`if` alternatives)

@@ -11,7 +11,7 @@ place in a file is a *finding*; a *fix* is a list of *edits*.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -308,6 +308,41 @@ class BaselineEntry:
     symbol: str
     callable: str
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The statements of a file that were looked at, by first and last line.
+
+    `own` are those that run because of a module class of the file itself: whatever else is checked,
+    they are looked at.
+    """
+
+    own: frozenset[tuple[int, int]] = frozenset()
+    all: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What one source yielded, before selection and suppression.
+
+    `looked` is filled in only for a file that may hold a suppression of this tool's own.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    looked: Looked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a run yielded, by `path` of the source (one without anything may be left out).
+
+    `rests_on` holds the digests of files outside the run that were read for it ("": no such file).
+    """
+
+    analyses: Mapping[str, Analysis]
+    rests_on: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

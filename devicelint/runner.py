@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from devicelint import engine
+from devicelint.cache import open_cache
 from devicelint.discovery import Discovery, discover, shown_path
 from devicelint.files import (
     ChangedOnDisk,
@@ -49,6 +50,8 @@ class Request:
     jobs: int = 1
     stdin: bytes | None = None
     stdin_name: str = STDIN_NAME
+    #: the folder of the cache, None to do without
+    cache: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +181,21 @@ def look_at(
     tell: engine.Tell | None = None,
 ) -> Parted:
     """Analyse the sources together and keep what the user wants to know."""
+    cache = open_cache(request.cache)
     analyses = engine.analyse(
-        sources, settings, jobs=request.jobs, cwd=request.cwd, timings=timings, tell=tell
+        sources,
+        settings,
+        jobs=request.jobs,
+        cwd=request.cwd,
+        timings=timings,
+        tell=tell,
+        cache=cache,
     )
     watch = engine.Stopwatch(timings)
+    if cache is not None:
+        cache.save()
+        cache.close()
+        watch.lap("cache")
     coverage = Coverage(request.cwd, () if request.stdin is not None else request.paths)
     chosen: dict[str, Selected] = {}
     for source in sources:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from devicelint.directives import RULE as UNUSED
 from devicelint.directives import Scope, judge_directives
-from devicelint.engine import Analysis, Looked
 from devicelint.files import SourceFile, decode
-from devicelint.model import FileReport, Finding, Severity
+from devicelint.model import Analysis, FileReport, Finding, Looked, Severity
 from devicelint.settings import Settings
 from devicelint.suppression import Suppressions, parse_suppressions, split
 

@@ -17,7 +17,13 @@ _TAG = "CACHEDIR.TAG"
 
 
 @click.command()
-@click.option("--cache-dir", metavar="FOLDER", default=CACHE, help="Where the cache is.")
+@click.option(
+    "--cache-dir",
+    metavar="FOLDER",
+    envvar="DEVICELINT_CACHE_DIR",
+    default=CACHE,
+    help="Where the cache is.",
+)
 def clean(cache_dir: str) -> int:
     """Drop the cache."""
     import shutil

@@ -117,7 +117,12 @@ COMMON = (
     click.option("--stdin-filename", metavar="FILE", help="The name of what `-` reads from stdin."),
     *CONFIG,
     click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
-    click.option("--cache-dir", metavar="FOLDER", help="Where the cache is."),
+    click.option(
+        "--cache-dir",
+        metavar="FOLDER",
+        envvar="DEVICELINT_CACHE_DIR",
+        help="Where the cache is; by default .devicelint_cache.",
+    ),
     click.option(
         "-j", "--jobs", type=click.IntRange(min=1), help="Processes; by default one per core."
     ),
@@ -160,6 +165,7 @@ def request_of(options: Options) -> Request:
         jobs=options.jobs or _cores(),
         stdin=click.get_binary_stream("stdin").read() if has_stdin else None,
         stdin_name=options.stdin_filename or STDIN_NAME,
+        cache=None if options.no_cache else Path(options.cache_dir or CACHE).absolute(),
     )
 
 

@@ -1,0 +1,215 @@
+"""What earlier runs found out: facts by a file's content, results by all that they rest on.
+
+In: a folder, digests.  Out: facts and results, or None.  Never here: a decision, or trust: whatever
+cannot be read is not there, what is read is JSON and never run, and no fault of the cache is a
+fault of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from time import time
+from typing import TypeVar
+
+from devicelint import __version__
+from devicelint.frozen import Frozen, facts_from, frozen, results_from, results_to
+from devicelint.ir import ModuleFacts
+from devicelint.model import Results
+
+#: Facts and results depend on the program and on the grammar of the Python that runs it.
+VERSION = f"1:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
+
+#: Entries that were not used for so long are dropped (30 days).
+_LIFETIME = 30 * 24 * 3600
+#: So many results of whole runs are kept (each is another choice of paths or settings).
+_RUNS = 12
+
+_SCHEMA = """
+create table if not exists files (path text primary key, stamp text, digest text);
+create table if not exists facts (digest text primary key, data text, used real);
+create table if not exists runs (digest text primary key, data text, used real);
+"""
+
+#: The mark by which backup programs, and `devicelint clean`, know a cache.
+_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of devicelint.\n"
+
+_Answer = TypeVar("_Answer")
+
+
+class Cache:
+    """One run's view of the cache: reads at once, writes at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._database: sqlite3.Connection | None = None
+        self._stamps: dict[str, tuple[str, str]] = {}
+        self._new_stamps: dict[str, tuple[str, str]] = {}
+        self._new_facts: dict[str, ModuleFacts] = {}
+        self._used: set[str] = set()
+        self._new_runs: dict[str, str] = {}
+        self.hits = 0
+        self.misses = 0
+        self._open()
+
+    def _open(self) -> None:
+        file = self._folder / f"{VERSION.replace(':', '-')}.db"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
+                if not (self._folder / name).exists():
+                    (self._folder / name).write_text(text, encoding="utf-8")
+            self._database = sqlite3.connect(file, timeout=1.0)
+            self._database.executescript(_SCHEMA)
+            rows = self._database.execute("select path, stamp, digest from files")
+            self._stamps = {path: (stamp, digest) for path, stamp, digest in rows}
+        except (OSError, sqlite3.Error):
+            self._lose(file)
+
+    def _lose(self, file: Path) -> None:
+        """Give up on a cache that cannot be read; a torn one is removed, for the next run."""
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.close()
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        self._database = None
+
+    # -- what files hold
+
+    def digest_of(self, path: str, data: bytes) -> str:
+        """Give the digest of a file's bytes; not computed anew if the file was not touched."""
+        stamp = _stamp(path, len(data))
+        known = self._stamps.get(path)
+        if stamp and known is not None and known[0] == stamp:
+            return known[1]
+        digest = hashlib.sha256(data).hexdigest()
+        if stamp:
+            self._new_stamps[path] = (stamp, digest)
+        return digest
+
+    def facts(self, digest: str) -> ModuleFacts | None:
+        """Give the facts of a file with this digest."""
+        found = self._ask("facts", digest, facts_from)
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+            self._used.add(digest)
+        return found
+
+    def keep_facts(self, digest: str, facts: ModuleFacts) -> None:
+        """Remember the facts of a file."""
+        self._new_facts[digest] = facts
+
+    # -- results
+
+    def results(self, digest: str) -> Results | None:
+        """Give the results of a run that rested on just this."""
+        return self._ask("runs", digest, results_from)
+
+    def keep_results(self, digest: str, results: Results) -> None:
+        """Remember the results of a run."""
+        self._new_runs[digest] = json.dumps(results_to(results), ensure_ascii=False)
+
+    def _ask(self, table: str, digest: str, read: Callable[[Frozen], _Answer]) -> _Answer | None:
+        if self._database is None:
+            return None
+        try:
+            row = self._database.execute(
+                f"select data from {table} where digest = ?", (digest,)
+            ).fetchone()
+            return read(frozen(json.loads(row[0]))) if row else None
+        except (sqlite3.Error, ValueError, TypeError, IndexError, KeyError, RecursionError):
+            return None
+
+    # -- the end
+
+    def save(self) -> None:
+        """Write what is new in one transaction, drop what is old; a failure is the cache's loss."""
+        if self._database is None:
+            return
+        now = time()
+        try:
+            with self._database as database:
+                database.executemany(
+                    "insert or replace into files values (?, ?, ?)",
+                    [(path, *entry) for path, entry in self._new_stamps.items()],
+                )
+                database.executemany(
+                    "insert or replace into facts values (?, ?, ?)",
+                    [
+                        (digest, json.dumps(facts, ensure_ascii=False), now)
+                        for digest, facts in self._new_facts.items()
+                    ],
+                )
+                database.executemany(
+                    "insert or replace into runs values (?, ?, ?)",
+                    [(digest, data, now) for digest, data in self._new_runs.items()],
+                )
+                if self._new_facts or self._new_runs:
+                    self._age(database, now)
+        except (sqlite3.Error, OSError, ValueError):
+            return
+
+    def _age(self, database: sqlite3.Connection, now: float) -> None:
+        database.executemany(
+            "update facts set used = ? where digest = ?", [(now, digest) for digest in self._used]
+        )
+        database.execute("delete from facts where used < ?", (now - _LIFETIME,))
+        database.execute(
+            "delete from runs where digest not in "
+            "(select digest from runs order by used desc limit ?)",
+            (_RUNS,),
+        )
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+
+
+def open_cache(folder: Path | None) -> Cache | None:
+    """Open the cache in a folder; None where there is to be none."""
+    return Cache(folder) if folder is not None else None
+
+
+def run_digest(settings: str, sources: Iterable[tuple[str, str]]) -> str:
+    """Name a run by its settings, and the path and digest of every source."""
+    digest = hashlib.sha256(f"{VERSION}\0{settings}\0".encode())
+    for path, content in sources:
+        digest.update(f"{path}\0{content}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def unchanged(cache: Cache, rests_on: Mapping[str, str]) -> bool:
+    """Tell whether files outside the run that its results rest on are what they were."""
+    for path, digest in rests_on.items():
+        try:
+            data = Path(path).read_bytes()
+        except OSError:
+            data = None
+        now = "" if data is None else cache.digest_of(path, data)
+        if now != digest:
+            return False
+    return True
+
+
+def _stamp(path: str, size: int) -> str:
+    """Say by what a file is recognised unread; "" if it is not on disk as it is here."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    # a file written within the last moments may be written again in the same tick
+    if status.st_size != size or time() - status.st_mtime < 2:
+        return ""
+    return f"{status.st_mtime_ns}:{status.st_size}:{status.st_ino}:{status.st_ctime_ns}"

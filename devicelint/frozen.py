@@ -1,0 +1,223 @@
+"""Facts and results as JSON, and back.
+
+In: plain data types.  Out: lists, strings and numbers; and the same types from them.  Never here: a
+file.  What does not fit raises ValueError, TypeError or IndexError, for the reader to take as
+"not there".
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from devicelint.ir import CallFact, ClassFacts, Event, FunctionFacts, GroupCall, ModuleFacts
+from devicelint.model import (
+    Analysis,
+    Applicability,
+    Diagnostic,
+    Edit,
+    Finding,
+    Fix,
+    Location,
+    Looked,
+    Results,
+    Severity,
+    Sink,
+)
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Frozen: TypeAlias = "bool | int | float | str | tuple[Frozen, ...] | None"
+
+
+def frozen(value: Json) -> Frozen:
+    """Turn lists into tuples, all the way down."""
+    if isinstance(value, list):
+        return tuple([frozen(item) for item in value])
+    if isinstance(value, dict):
+        raise ValueError("no objects are written")
+    return value
+
+
+# Facts
+
+
+def facts_from(value: Frozen) -> ModuleFacts:
+    """Give facts from what their JSON held; their insides are believed."""
+    facts = ModuleFacts._make(_many(value))
+    return facts._replace(
+        classes=tuple(ClassFacts._make(item) for item in facts.classes),
+        summaries=tuple(_function_from(item) for item in facts.summaries),
+        process_groups=tuple(GroupCall._make(item) for item in facts.process_groups),
+    )
+
+
+def _function_from(value: FunctionFacts) -> FunctionFacts:
+    summary = FunctionFacts._make(value)
+    return summary._replace(
+        calls=tuple(CallFact._make(item) for item in summary.calls),
+        events=tuple(Event._make(item) for item in summary.events),
+    )
+
+
+def _many(value: Frozen) -> tuple[Frozen, ...]:
+    if not isinstance(value, tuple):
+        raise TypeError("not a list")
+    return value
+
+
+# Results
+
+
+def results_to(results: Results) -> Json:
+    """Write the results of a run."""
+    analyses: list[Json] = [
+        [
+            path,
+            [_finding_to(item) for item in one.findings],
+            [[d.path, d.line, d.column, d.message, d.detail] for d in one.diagnostics],
+            None if one.looked is None else [_spans(one.looked.own), _spans(one.looked.all)],
+        ]
+        for path, one in results.analyses.items()
+        if one != Analysis()
+    ]
+    return [analyses, [[path, digest] for path, digest in results.rests_on.items()]]
+
+
+def results_from(value: Frozen) -> Results:
+    """Give the results of a run; files without any are left out."""
+    match value:
+        case (tuple(analyses), tuple(rests_on)):
+            return Results(
+                dict(_analysis_from(item) for item in analyses),
+                dict(_pair(item) for item in rests_on),
+            )
+    raise ValueError("no results")
+
+
+def _pair(value: Frozen) -> tuple[str, str]:
+    match value:
+        case (str(path), str(digest)):
+            return path, digest
+    raise ValueError("no pair")
+
+
+def _spans(spans: frozenset[tuple[int, int]]) -> Json:
+    return [[first, last] for first, last in sorted(spans)]
+
+
+def _spans_from(value: Frozen) -> frozenset[tuple[int, int]]:
+    spans: set[tuple[int, int]] = set()
+    for item in _many(value):
+        match item:
+            case (int(first), int(last)):
+                spans.add((first, last))
+            case _:
+                raise ValueError("no span")
+    return frozenset(spans)
+
+
+def _analysis_from(value: Frozen) -> tuple[str, Analysis]:
+    match value:
+        case (str(path), tuple(findings), tuple(diagnostics), looked):
+            seen = None
+            if looked is not None:
+                own, every = _many(looked)
+                seen = Looked(_spans_from(own), _spans_from(every))
+            return path, Analysis(
+                tuple(_finding_from(item) for item in findings),
+                tuple(_diagnostic_from(item) for item in diagnostics),
+                seen,
+            )
+    raise ValueError("no analysis")
+
+
+def _diagnostic_from(value: Frozen) -> Diagnostic:
+    match value:
+        case (str(path), int(line), int(column), str(message), str(detail)):
+            return Diagnostic(path, line, column, message, detail)
+    raise ValueError("no diagnostic")
+
+
+def _location_to(location: Location) -> Json:
+    return [location.offset, location.line, location.column]
+
+
+def _location_from(value: Frozen) -> Location:
+    match value:
+        case (int(offset), int(line), int(column)):
+            return Location(offset, line, column)
+    raise ValueError("no location")
+
+
+def _fix_to(fix: Fix | None) -> Json:
+    if fix is None:
+        return None
+    edits: list[Json] = [
+        [_location_to(edit.start), _location_to(edit.end), edit.content] for edit in fix.edits
+    ]
+    return [fix.title, str(fix.applicability), edits]
+
+
+def _fix_from(value: Frozen) -> Fix | None:
+    match value:
+        case None:
+            return None
+        case (str(title), str(applicability), tuple(edits)):
+            return Fix(title, Applicability(applicability), tuple(map(_edit_from, edits)))
+    raise ValueError("no fix")
+
+
+def _edit_from(value: Frozen) -> Edit:
+    match value:
+        case (start, end, str(content)):
+            return Edit(_location_from(start), _location_from(end), content)
+    raise ValueError("no edit")
+
+
+def _finding_to(finding: Finding) -> Json:
+    return [
+        [finding.code, finding.name, finding.message, str(finding.severity), finding.symbol],
+        [finding.callable, str(finding.sink), finding.reason, finding.advice],
+        [finding.fingerprint, finding.group, finding.group_size],
+        _location_to(finding.start),
+        _location_to(finding.end),
+        list(finding.reached_via),
+        list(finding.excerpt),
+        list(finding.statement),
+        _fix_to(finding.fix),
+    ]
+
+
+def _finding_from(value: Frozen) -> Finding:
+    match value:
+        case (
+            (str(code), str(name), str(message), str(severity), str(symbol)),
+            (str(callable_), str(sink), str(reason), str(advice)),
+            (str(fingerprint), str(group), int(group_size)),
+            start,
+            end,
+            tuple(reached_via),
+            tuple(excerpt),
+            (int(first), int(last)),
+            fix,
+        ):
+            return Finding(
+                code=code,
+                name=name,
+                message=message,
+                severity=Severity(severity),
+                start=_location_from(start),
+                end=_location_from(end),
+                symbol=symbol,
+                callable=callable_,
+                sink=Sink(sink),
+                reached_via=tuple(str(item) for item in reached_via),
+                reason=reason,
+                advice=advice,
+                fingerprint=fingerprint,
+                fix=_fix_from(fix),
+                excerpt=tuple(str(item) for item in excerpt),
+                statement=(first, last),
+                group=group,
+                group_size=group_size,
+            )
+    raise ValueError("no finding")
