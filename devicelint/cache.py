@@ -19,9 +19,17 @@ from time import time
 from typing import TypeVar
 
 from devicelint import __version__
-from devicelint.frozen import Frozen, facts_from, frozen, results_from, results_to
+from devicelint.frozen import (
+    Frozen,
+    facts_from,
+    findings_from,
+    findings_to,
+    frozen,
+    results_from,
+    results_to,
+)
 from devicelint.ir import ModuleFacts
-from devicelint.model import Results
+from devicelint.model import Finding, Results
 
 #: Facts and results depend on the program and on the grammar of the Python that runs it.
 VERSION = f"1:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
@@ -34,6 +42,7 @@ _RUNS = 12
 _SCHEMA = """
 create table if not exists files (path text primary key, stamp text, digest text);
 create table if not exists facts (digest text primary key, data text, used real);
+create table if not exists findings (digest text primary key, data text, used real);
 create table if not exists runs (digest text primary key, data text, used real);
 """
 
@@ -53,6 +62,7 @@ class Cache:
         self._new_stamps: dict[str, tuple[str, str]] = {}
         self._new_facts: dict[str, ModuleFacts] = {}
         self._used: set[str] = set()
+        self._new_findings: dict[str, str] = {}
         self._new_runs: dict[str, str] = {}
         self.hits = 0
         self.misses = 0
@@ -110,6 +120,14 @@ class Cache:
 
     # -- results
 
+    def findings(self, digest: str) -> tuple[Finding, ...] | None:
+        """Give the findings of a file with this text and these targets."""
+        return self._ask("findings", digest, findings_from)
+
+    def keep_findings(self, digest: str, findings: tuple[Finding, ...]) -> None:
+        """Remember the findings of a file."""
+        self._new_findings[digest] = json.dumps(findings_to(findings), ensure_ascii=False)
+
     def results(self, digest: str) -> Results | None:
         """Give the results of a run that rested on just this."""
         return self._ask("runs", digest, results_from)
@@ -149,10 +167,11 @@ class Cache:
                         for digest, facts in self._new_facts.items()
                     ],
                 )
-                database.executemany(
-                    "insert or replace into runs values (?, ?, ?)",
-                    [(digest, data, now) for digest, data in self._new_runs.items()],
-                )
+                for table, entries in (("findings", self._new_findings), ("runs", self._new_runs)):
+                    database.executemany(
+                        f"insert or replace into {table} values (?, ?, ?)",
+                        [(digest, data, now) for digest, data in entries.items()],
+                    )
                 if self._new_facts or self._new_runs:
                     self._age(database, now)
         except (sqlite3.Error, OSError, ValueError):
@@ -162,7 +181,8 @@ class Cache:
         database.executemany(
             "update facts set used = ? where digest = ?", [(now, digest) for digest in self._used]
         )
-        database.execute("delete from facts where used < ?", (now - _LIFETIME,))
+        for table in ("facts", "findings"):
+            database.execute(f"delete from {table} where used < ?", (now - _LIFETIME,))
         database.execute(
             "delete from runs where digest not in "
             "(select digest from runs order by used desc limit ?)",

@@ -30,13 +30,16 @@ Bindings = tuple[tuple[str, tuple[Callee | External, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A function as reached: on a class, inside device contexts, with functions as arguments."""
+    """A function as reached: on a class, inside device contexts, with functions as arguments.
+
+    `depth` counts the functions above it on the way that was taken.
+    """
 
     key: Key
     on: Key | None
     context: int
     bindings: Bindings
-    chain: tuple[Key, ...]
+    depth: int
 
 
 class CalleeResolver:

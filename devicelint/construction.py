@@ -5,13 +5,14 @@ reached, who calls whom, and the constructor calls met on the way.  Never here: 
 rules, syntax trees or I/O.
 
 The walk starts at the `__init__` of every module class and follows calls on the concrete class, so
-that overriding is respected; breadth first, so that the chain kept for a call is a shortest one.
+that overriding is respected.  What it finds does not depend on the order in which it goes: chains
+are worked out at the end.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from devicelint.arguments import has_device, kept_calls, leaves_device_to_default
@@ -39,11 +40,8 @@ class Reach:
     constructor: Constructor
     #: dotted name, or the callee as written where it is only known through a value
     callable: str
-    chain: tuple[Key, ...]
     #: contexts that surround the call on every way to it
     context: int
-    #: every way to it starts in code that runs at import
-    import_time: bool
 
 
 @dataclass(slots=True)
@@ -57,10 +55,38 @@ class Construction:
     callers: dict[Key, dict[CallKey, None]] = field(default_factory=dict)
     #: functions reached, and the classes they run on
     reached: dict[Key, set[Key | None]] = field(default_factory=dict)
-    #: calls of helpers whose device parameter defaults to a fixed device, with their chain
-    defaulted: dict[CallKey, tuple[Key, ...]] = field(default_factory=dict)
+    #: calls of helpers whose device parameter defaults to a fixed device
+    defaulted: dict[CallKey, None] = field(default_factory=dict)
+    #: functions that something outside starts: constructors of modules, bodies
+    entries: dict[Key, None] = field(default_factory=dict)
+    #: function -> the functions that it runs
+    leads: dict[Key, dict[Key, None]] = field(default_factory=dict)
     #: functions named on the way that have no summary yet
     missing: dict[Key, None] = field(default_factory=dict)
+
+    def chains(self) -> Mapping[Key, tuple[Key, ...]]:
+        """Give for each function a shortest chain that leads to it, itself last.
+
+        Chains from constructors come first; one that starts in a body is of a function that only
+        runs at import.  Of chains equally short the first in order of names is taken.
+        """
+        found: dict[Key, tuple[Key, ...]] = {}
+        for starts in (
+            [key for key in self.entries if not is_body(key)],
+            [key for key in self.entries if is_body(key)],
+        ):
+            level: dict[Key, tuple[Key, ...]] = {
+                key: (key,) for key in sorted(starts) if key not in found
+            }
+            while level:
+                found.update(level)
+                following: dict[Key, tuple[Key, ...]] = {}
+                for key, chain in sorted(level.items(), key=lambda item: item[1]):
+                    for child in sorted(self.leads.get(key, ())):
+                        if child not in found and child not in following:
+                            following[child] = (*chain, child)
+                level = following
+        return found
 
 
 class Walk:
@@ -83,9 +109,10 @@ class Walk:
     def start(self, classes: Iterable[Key], bodies: Iterable[Key]) -> None:
         """Start at the constructors of `classes`, and at `bodies`, which run at import."""
         for key in classes:
-            self._enter(key, 0, ())
+            self._enter(key, 0, None)
         for key in bodies:
-            self._queue.append(State(key, None, 0, (), (key,)))
+            self.result.entries[key] = None
+            self._queue.append(State(key, None, 0, (), 0))
         self._run()
 
     def resume(self, keys: Iterable[Key]) -> None:
@@ -120,18 +147,21 @@ class Walk:
             self._waiting.setdefault(key, {})[state] = None
         return summary
 
-    def _push(
-        self, callee: Callee, context: int, bindings: Bindings, chain: tuple[Key, ...]
-    ) -> None:
-        if len(chain) < MAX_DEPTH:
-            chain = (*chain, callee.key)
-            self._queue.append(State(callee.key, callee.on, context, bindings, chain))
+    def _push(self, callee: Callee, context: int, bindings: Bindings, state: State | None) -> None:
+        """Have a function visited; `state` is what runs it, None if that is outside."""
+        if state is None:
+            self.result.entries[callee.key] = None
+        else:
+            self.result.leads.setdefault(state.key, {})[callee.key] = None
+        depth = state.depth + 1 if state is not None else 0
+        if depth < MAX_DEPTH:
+            self._queue.append(State(callee.key, callee.on, context, bindings, depth))
 
-    def _enter(self, key: Key, context: int, chain: tuple[Key, ...]) -> list[Callee]:
+    def _enter(self, key: Key, context: int, state: State | None) -> list[Callee]:
         """Start at what runs when an object of class `key` is made."""
         entered = list(self._entries(key))
         for callee in entered:
-            self._push(callee, context, (), chain)
+            self._push(callee, context, (), state)
         return entered
 
     def _entries(self, key: Key) -> Iterator[Callee]:
@@ -182,8 +212,8 @@ class Walk:
             return
         bindings = self._resolver.bind(state, summary, call, callee, facts)
         if leaves_device_to_default(call, facts, callee.bound):
-            self.result.defaulted.setdefault(where, state.chain)
-        self._push(callee, context, bindings, state.chain)
+            self.result.defaulted[where] = None
+        self._push(callee, context, bindings, state)
 
     def _construct(
         self, state: State, summary: FunctionFacts, where: CallKey, key: Key, context: int
@@ -192,7 +222,7 @@ class Walk:
         if self._index.is_module(key):
             entered = [Callee(item, key, True) for item, _ in self._index.methods(key, "__init__")]
         elif where[1] in self._kept_calls(summary, state.key) and not is_module_body(state.key):
-            entered = self._enter(key, context, state.chain)
+            entered = self._enter(key, context, state)
         else:
             entered = []
         for callee in entered:
@@ -214,17 +244,12 @@ class Walk:
             return
         if constructor.kind is Kind.MODULE or call.placeholder or has_device(call, constructor):
             return
-        at_import = is_body(state.chain[0])
         site = self.result.sites.get(where)
         if site is None:
             name = _name_of(call, target, is_own=target.name not in CONSTRUCTORS)
-            site = Reach(constructor, name, state.chain, context, at_import)
-            self.result.sites[where] = site
-            return
-        site.context &= context
-        site.import_time = site.import_time and at_import
-        if len(state.chain) < len(site.chain):
-            site.chain = state.chain
+            self.result.sites[where] = Reach(constructor, name, context)
+        else:
+            site.context &= context
 
     def _hooks(self, state: State, call: CallFact, context: int) -> None:
         """A method of an external base that calls a hook of the class (`self.post_init()`)."""
@@ -234,7 +259,7 @@ class Walk:
             if atom[0] in ("attr", "super"):
                 for hook in _LIFECYCLE.get(str(atom[1]), ()):
                     for function, _ in self._index.methods(state.on, hook):
-                        self._push(Callee(function, state.on, True), context, (), state.chain)
+                        self._push(Callee(function, state.on, True), context, (), state)
 
     def _setters(self, state: State, summary: FunctionFacts) -> None:
         """`self.name = value` runs a property's setter where there is one."""
@@ -245,7 +270,7 @@ class Walk:
                 function = self._index.setter(state.on, event.detail)
                 if function is not None:
                     callee = Callee(function, state.on, True)
-                    self._push(callee, state.context, (), state.chain)
+                    self._push(callee, state.context, (), state)
 
 
 def _name_of(call: CallFact, target: External, *, is_own: bool) -> str:

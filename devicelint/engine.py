@@ -19,9 +19,9 @@ from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import SourceError, SourceFile, may_hold_candidate
 from devicelint.gate import may_matter, sets_up_process_group
-from devicelint.ir import ModuleFacts
 from devicelint.joining import FactStore, join
-from devicelint.model import Analysis, Diagnostic, Finding, Looked, Results
+from devicelint.locate import Locator
+from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.settings import Settings
 from devicelint.suppression import may_hold_directive
 from devicelint.workers import Workers, prepare
@@ -145,7 +145,7 @@ class _Run:
 
     def _store(self) -> FactStore:
         contents = {path: source.data for path, source in self._by_path.items()}
-        return FactStore(contents, self._cache)
+        return FactStore(contents, self._digests, self._cache)
 
     def _analyse(self, store: FactStore) -> Mapping[str, Analysis]:
         gated = {
@@ -161,16 +161,16 @@ class _Run:
             }
         heavy = sum(map(len, gated.values())) > POOL_THRESHOLD
         with Workers(self._jobs if heavy else 1) as workers:
-            self._read(store, workers, gated)
-            self._tell("joining", 0, 0)
+            find = Locator(self._settings.search_paths, str(self._cwd)).find
             contents = {path: source.data for path, source in self._by_path.items()}
-            targets, looked = join(store, contents, self._settings, self._cwd, self._own)
+            self._read(store, workers, gated)
+            # what these import may hold no constructor, but names: read together, not one by one
+            self._read(store, workers, {path: contents[path] for path in store.imported(find)})
+            self._stopwatch.lap("facts")
+            self._tell("joining", 0, 0)
+            targets, looked = join(store, contents, self._settings, find, self._own)
             self._stopwatch.lap("project")
-            wanted = {path: (gated[path], targets[path]) for path in targets if path in gated}
-            judged: dict[str, tuple[Finding, ...] | Diagnostic] = {}
-            for path, outcome in workers.judge(wanted, self._settings.policy()):
-                judged[path] = outcome
-                self._tell("judging", len(judged), len(wanted))
+            judged = self._judge(workers, gated, targets)
         self._stopwatch.lap("findings")
         return {
             source.path: _analysis(
@@ -182,24 +182,38 @@ class _Run:
     def _may_yield(self, data: bytes) -> bool:
         return may_hold_candidate(data) or self._own.may_name(data) or sets_up_process_group(data)
 
-    def _read(self, store: FactStore, workers: Workers, gated: Mapping[str, bytes]) -> None:
-        """Read the files that matter, those the cache knows first."""
-        todo = dict(gated)
-        if self._cache is not None:
-            for path in gated:
-                known = self._cache.facts(self._digests[path])
-                if known is not None:
-                    store.put(path, known, self._digests[path])
-                    del todo[path]
-            self._stopwatch.lap("cache")
-        done = len(gated) - len(todo)
+    def _read(self, store: FactStore, workers: Workers, contents: Mapping[str, bytes]) -> None:
+        """Read files, those the cache knows first."""
+        todo = {path: data for path, data in contents.items() if not store.recall(path)}
+        self._stopwatch.lap("cache")
+        done = len(contents) - len(todo)
         for path, outcome in workers.read(todo):
-            store.put(path, outcome, self._digests.get(path, ""))
-            if self._cache is not None and isinstance(outcome, ModuleFacts):
-                self._cache.keep_facts(self._digests[path], outcome)
+            store.put(path, outcome)
             done += 1
-            self._tell("reading", done, len(gated))
-        self._stopwatch.lap("facts")
+            self._tell("reading", done, len(contents))
+
+    def _judge(
+        self, workers: Workers, gated: Mapping[str, bytes], targets: Mapping[str, FileTargets]
+    ) -> Mapping[str, tuple[Finding, ...] | Diagnostic]:
+        """Turn targets into findings; the same targets in the same text give the same ones."""
+        policy = self._settings.policy()
+        judged: dict[str, tuple[Finding, ...] | Diagnostic] = {}
+        todo: dict[str, tuple[bytes, FileTargets]] = {}
+        keys: dict[str, str] = {}
+        for path in targets.keys() & gated.keys():
+            if self._cache is not None:
+                keys[path] = run_digest(repr((policy, targets[path])), [("", self._digests[path])])
+                known = self._cache.findings(keys[path])
+                if known is not None:
+                    judged[path] = known
+                    continue
+            todo[path] = (gated[path], targets[path])
+        for path, outcome in workers.judge(todo, policy):
+            judged[path] = outcome
+            if self._cache is not None and not isinstance(outcome, Diagnostic):
+                self._cache.keep_findings(keys[path], outcome)
+            self._tell("judging", len(judged), len(targets))
+        return judged
 
 
 def _analysis(

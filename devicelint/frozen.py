@@ -93,6 +93,16 @@ def results_from(value: Frozen) -> Results:
     raise ValueError("no results")
 
 
+def findings_to(findings: tuple[Finding, ...]) -> Json:
+    """Write findings of one file."""
+    return [_finding_to(item) for item in findings]
+
+
+def findings_from(value: Frozen) -> tuple[Finding, ...]:
+    """Give findings of one file."""
+    return tuple(_finding_from(item) for item in _many(value))
+
+
 def _pair(value: Frozen) -> tuple[str, str]:
     match value:
         case (str(path), str(digest)):

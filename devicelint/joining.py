@@ -7,8 +7,9 @@ the statements that were looked at.  Never here: processes, the cache's folder, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from devicelint.cache import Cache
 from devicelint.construction import Construction, Walk, is_body
@@ -16,7 +17,6 @@ from devicelint.extras import Extras
 from devicelint.files import SourceError
 from devicelint.flow import Flow
 from devicelint.ir import ModuleFacts
-from devicelint.locate import Locator
 from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
 from devicelint.reading import read_facts, read_more
@@ -24,26 +24,51 @@ from devicelint.settings import Settings
 from devicelint.suppression import may_hold_directive
 from devicelint.targets import select_targets
 
+#: Finds the file of an imported name, see `Locator.find`.
+Find: TypeAlias = Callable[[str, str], tuple[str, int] | None]
+
 
 class FactStore:
     """What was read of each file, by absolute path; further files are read when asked for."""
 
-    def __init__(self, contents: Mapping[str, bytes], cache: Cache | None) -> None:
+    def __init__(
+        self, contents: Mapping[str, bytes], digests: Mapping[str, str], cache: Cache | None
+    ) -> None:
         self.problems: dict[str, Diagnostic] = {}
         #: digests of the files outside the run that were read ("": not there)
         self.rests_on: dict[str, str] = {}
         self._contents = dict(contents)
         self._cache = cache
         self._facts: dict[str, ModuleFacts | None] = {}
-        self._digests: dict[str, str] = {}
+        self._digests = dict(digests)
 
-    def put(self, path: str, outcome: ModuleFacts | Diagnostic, digest: str) -> None:
+    def put(self, path: str, outcome: ModuleFacts | Diagnostic) -> None:
         """Note what a given file yielded."""
-        self._digests[path] = digest
         if isinstance(outcome, ModuleFacts):
             self._facts[path] = outcome
+            self._keep(path, outcome)
         else:
             self.problems[path] = outcome
+
+    def recall(self, path: str) -> bool:
+        """Take the facts of a given file from the cache; False if they are not there."""
+        digest = self._digests.get(path)
+        known = self._cache.facts(digest) if self._cache is not None and digest else None
+        if known is not None:
+            self._facts[path] = known
+        return known is not None
+
+    def imported(self, find: Find) -> list[str]:
+        """List the given files that those read so far import, and that are still to be read."""
+        found: dict[str, None] = {}
+        for path, facts in list(self._facts.items()):
+            if facts is None:
+                continue
+            for name in (*(item for _, names in facts.imports for item in names), *facts.stars):
+                place = find(path, name)
+                if place is not None and place[0] not in self._facts and place[0] in self._contents:
+                    found[place[0]] = None
+        return list(found)
 
     def facts(self, path: str) -> ModuleFacts | None:
         """Give what was read of a file, without reading it."""
@@ -78,11 +103,10 @@ class FactStore:
                 return None
             self._contents[path] = data
             if self._cache is not None:
-                digest = self._cache.digest_of(path, data)
-                self.rests_on[path] = self._digests[path] = digest
-                known = self._cache.facts(digest)
-                if known is not None:
-                    return known
+                self._digests[path] = self._cache.digest_of(path, data)
+                self.rests_on[path] = self._digests[path]
+        if self.recall(path):
+            return self._facts[path]
         outcome = read_facts(path, data)
         if not isinstance(outcome, ModuleFacts):
             return None
@@ -95,12 +119,12 @@ class FactStore:
 
 
 def join(
-    store: FactStore, sources: Mapping[str, bytes], settings: Settings, cwd: Path, own: Extras
+    store: FactStore, sources: Mapping[str, bytes], settings: Settings, find: Find, own: Extras
 ) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
     """Join the facts and choose the candidates of the files that were given, by absolute path."""
     index = ProjectIndex(
         store.load,
-        Locator(settings.search_paths, str(cwd)).find,
+        find,
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )

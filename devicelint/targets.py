@@ -32,14 +32,16 @@ def select_targets(
 
     `given` are the files whose process groups count: these need no module to be looked at.
     """
+    chains = construction.chains()
     chosen: dict[CallKey, Candidate] = {}
     for (function, number), reach in construction.sites.items():
-        candidate = _constructor_call(index, flow, function, number, reach)
+        chain = chains[function]
+        candidate = _constructor_call(index, flow, function, number, reach, chain)
         if candidate is not None:
             chosen[function, number] = candidate
     grouped = _in_groups(index, construction, chosen, extras)
-    for (function, number), chain in construction.defaulted.items():
-        candidate = _defaulted_call(index, flow, function, number, chain)
+    for function, number in construction.defaulted:
+        candidate = _defaulted_call(index, flow, function, number, chains[function])
         if candidate is not None:
             grouped.setdefault((function, number), candidate)
     for where, candidate in _unforwarded(index, construction):
@@ -67,7 +69,7 @@ def _in_groups(
         if where not in groups:
             result[where] = candidate
             continue
-        together = [chosen[other] for other in groups[where] if other in chosen]
+        together = [chosen[other] for other in sorted(groups[where]) if other in chosen]
         obstacle = candidate.fix_obstacle or _odd_one_out(candidate, together)
         if not obstacle and any(
             _has_other_device(index, other, candidate, extras)
@@ -142,7 +144,12 @@ def _file_targets(index: ProjectIndex, path: str, items: list[Candidate]) -> Fil
 
 
 def _constructor_call(
-    index: ProjectIndex, flow: Flow, function: Key, number: int, reach: Reach
+    index: ProjectIndex,
+    flow: Flow,
+    function: Key,
+    number: int,
+    reach: Reach,
+    chain: tuple[Key, ...],
 ) -> Candidate | None:
     summary = index.summary(function)
     assert summary is not None, function
@@ -155,7 +162,8 @@ def _constructor_call(
     outcome = flow.outcome(function, number, constructor.kind)
     if outcome.harmless:
         return None
-    if reach.import_time and not _matters_at_import(index, function, summary, number):
+    import_time = is_body(chain[0])
+    if import_time and not _matters_at_import(index, function, summary, number):
         return None
     return _candidate(
         function,
@@ -164,9 +172,9 @@ def _constructor_call(
         constructor,
         reach.callable,
         outcome,
-        reach.chain,
+        chain,
         in_context=bool(reach.context),
-        import_time=reach.import_time,
+        import_time=import_time,
     )
 
 
