@@ -18,10 +18,11 @@ from typing import TypeAlias
 from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import SourceError, SourceFile, may_hold_candidate
-from devicelint.gate import may_matter, sets_up_process_group
+from devicelint.gate import may_lack_device, may_matter, sets_up_process_group
 from devicelint.joining import FactStore, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
+from devicelint.reading import fault_of
 from devicelint.settings import Settings
 from devicelint.suppression import may_hold_directive
 from devicelint.workers import Workers, prepare
@@ -154,16 +155,15 @@ class _Run:
             if may_matter(source.data) or self._own.may_name(source.data)
         }
         self._stopwatch.lap("gate")
-        if not any(self._may_yield(data) for data in gated.values()):
-            return {
-                source.path: Analysis(looked=_unlooked(source.data))
-                for source in self._by_path.values()
-            }
         heavy = sum(map(len, gated.values())) > POOL_THRESHOLD
+        if not any(self._may_yield(data) for data in gated.values()):
+            return self._nothing({} if heavy else gated)
         with Workers(self._jobs if heavy else 1) as workers:
             find = Locator(self._settings.search_paths, str(self._cwd)).find
             contents = {path: source.data for path, source in self._by_path.items()}
             self._read(store, workers, gated)
+            if not heavy:
+                self._note_faults(store, gated)
             # what these import may hold no constructor, but names: read together, not one by one
             self._read(store, workers, {path: contents[path] for path in store.imported(find)})
             self._stopwatch.lap("facts")
@@ -179,6 +179,14 @@ class _Run:
             for path, source in self._by_path.items()
         }
 
+    def _nothing(self, gated: Mapping[str, bytes]) -> Mapping[str, Analysis]:
+        """What a run yields that can find nothing: the faults of what little there is to read."""
+        faults = {path: fault_of(path, data) for path, data in gated.items()}
+        return {
+            source.path: _analysis(source, (), faults.get(path), _unlooked(source.data))
+            for path, source in self._by_path.items()
+        }
+
     def _may_yield(self, data: bytes) -> bool:
         return may_hold_candidate(data) or self._own.may_name(data) or sets_up_process_group(data)
 
@@ -191,6 +199,14 @@ class _Run:
             store.put(path, outcome)
             done += 1
             self._tell("reading", done, len(contents))
+
+    def _note_faults(self, store: FactStore, gated: Mapping[str, bytes]) -> None:
+        """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
+        for path, data in gated.items():
+            if path not in store.problems and not may_lack_device(data):
+                fault = fault_of(path, data)
+                if fault is not None:
+                    store.problems[path] = fault
 
     def _judge(
         self, workers: Workers, gated: Mapping[str, bytes], targets: Mapping[str, FileTargets]

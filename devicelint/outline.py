@@ -91,8 +91,14 @@ def function_of(text: str, stub: Stub) -> ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _is_uncertain(body: str) -> bool:
-    """Tell a function whose end may be wrong, or whose default arguments call something."""
+    """Tell a function whose end may be wrong, or whose default arguments call something.
+
+    So are functions that do not parse: what is left out must not hide a syntax error, as far as
+    brackets tell.
+    """
     if body.count('"""') % 2 or body.count("'''") % 2:
+        return True
+    if any(body.count(one) != body.count(other) for one, other in ("()", "[]", "{}")):
         return True
     header = _HEADER.match(body)
     return header is None or _DEFAULT_CALL.search(header[0]) is not None

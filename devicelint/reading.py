@@ -73,6 +73,15 @@ def parse(data: bytes) -> ast.Module:
         raise SourceError(str(error)) from None
 
 
+def fault_of(path: str, data: bytes) -> Diagnostic | None:
+    """Say what keeps a file from being parsed, None if nothing does."""
+    try:
+        parse(data)
+    except SourceError as error:
+        return Diagnostic(path, error.line, error.column, error.message)
+    return None
+
+
 def _skeleton_facts(data: bytes) -> ModuleFacts:
     """Extract the facts of a file with no device-less call: what is defined, and constructors."""
     left_out = outline(normalised(decode(data).text))

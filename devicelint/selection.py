@@ -7,6 +7,7 @@ not wanted.  Never here: another file, the baseline, output.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,15 @@ from pathlib import Path
 from devicelint.directives import RULE as UNUSED
 from devicelint.directives import Scope, judge_directives
 from devicelint.files import SourceFile, decode
-from devicelint.model import Analysis, FileReport, Finding, Looked, Severity
+from devicelint.model import (
+    Analysis,
+    Applicability,
+    FileReport,
+    Finding,
+    Fix,
+    Looked,
+    Severity,
+)
 from devicelint.settings import Settings
 from devicelint.suppression import Suppressions, parse_suppressions, split
 
@@ -80,8 +89,31 @@ def select(
     on = {code for code in {one.code for one in found} if settings.is_selected_in(code, path)}
     wanted = [one for one in found if one.code in on and _RANKS[one.severity] <= lowest]
     kept, silenced = _split(wanted, suppressions)
+    kept = _held_back(kept)
     hidden, _ = _split([one for one in found if one not in wanted], suppressions)
     return Selected(replace(report, findings=kept, suppressed=silenced), hidden, whole)
+
+
+def _held_back(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Withhold the fixes of constructions that meet one that is silenced or not selected.
+
+    They get a device together or not at all: a half-done fix is a new bug.
+    """
+    present = Counter(finding.group for finding in findings)
+    return tuple(
+        replace(finding, fix=_HELD_BACK)
+        if finding.fix is not None and finding.fix.edits and present[finding.group] < size
+        else finding
+        for finding in findings
+        for size in (finding.group_size if finding.group else 0,)
+    )
+
+
+_HELD_BACK = Fix(
+    "Choose the device by hand: its value meets that of a finding that is silenced or not "
+    "selected, and all of them get a device or none does",
+    Applicability.DISPLAY,
+)
 
 
 def _scope(looked: Looked, *, whole: bool, blanket: bool) -> Scope:

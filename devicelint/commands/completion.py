@@ -15,7 +15,7 @@ from devicelint.commands.output import print_text
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    r"""Print the script that makes a shell complete devicelint's commands and options.
+    """Print the script that makes a shell complete devicelint's commands and options.
 
     \b
     bash: eval "$(devicelint completion bash)"       in ~/.bashrc

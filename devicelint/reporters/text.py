@@ -140,7 +140,7 @@ def _summary(console: Console, summary: Summary, layout: Layout) -> None:
             table.add_row(Text(severity.value, _STYLES[severity]), *_cells(tally))
         console.print(table)
         line(console)
-        for sentence in _commands(total):
+        for sentence in (*_commands(total), *_order(summary)):
             wrapped(console, Text(sentence))
     if summary.suppressed and layout.details:
         line(console, f"{plural(summary.suppressed, 'finding')} suppressed by comments.")
@@ -173,6 +173,10 @@ def _nothing(summary: Summary) -> Text:
     return Text(f"No {'new ' if summary.baselined else ''}findings in {files}.", "green")
 
 
+#: Fewer notes than this can be read.
+_MANY = 20
+
+
 def _commands(total: Tally) -> Iterable[str]:
     """Say which command mends how much."""
     if total.safe:
@@ -181,6 +185,16 @@ def _commands(total: Tally) -> Iterable[str]:
         yield (
             f"`devicelint fix --write --unsafe-fixes` mends {total.safe + total.unsafe:,}: "
             "read what it changes."
+        )
+
+
+def _order(summary: Summary) -> Iterable[str]:
+    """Say what to do first where notes, which matter least, are most of what was found."""
+    notes = dict(summary.by_severity)[Severity.NOTE].total
+    if notes > _MANY and notes * 2 > summary.total.total:
+        yield (
+            f"{notes:,} are notes, put right by `module.to()`: say with `construction` how modules "
+            "are built here, or begin with `--min-severity warning`."
         )
 
 
