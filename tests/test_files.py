@@ -88,6 +88,7 @@ def test_read(tmp_path: Path) -> None:
         ("# é ☃\n".encode(), "utf-8", False, "# é ☃\n"),
         (b"# -*- coding: latin-1 -*-\n# \xe9\n", "iso-8859-1", False, None),
         (b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n# \x80\n", "cp1252", False, None),
+        (b"# \xe9 coding: latin-1 \xe9\n", "iso-8859-1", False, None),
         (b"# coding: shift_jis\nx = '\x83\x65'\n", "shift_jis", False, None),
         # Here the first line ends at a lone carriage return: the cookie is on the third.
         (b"#\r#\rx = 'coding: latin-1'\r", "utf-8", False, "#\r#\rx = 'coding: latin-1'\r"),
