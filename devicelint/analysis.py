@@ -109,8 +109,12 @@ def _findings(
     index: LineIndex, verdicts: Iterable[tuple[CallSite, Candidate, Rule, Violation]]
 ) -> Iterable[Finding]:
     seen: Counter[tuple[str, ...]] = Counter()
+    statements: dict[tuple[int, int], str] = {}  # a table of calls is one statement
     for site, candidate, rule, violation in verdicts:
-        statement = normalised(index.lines(*candidate.statement))
+        statement = statements.get(candidate.statement)
+        if statement is None:
+            statement = normalised(index.lines(*candidate.statement))
+            statements[candidate.statement] = statement
         identity = (rule.code, site.symbol, site.callable, statement)
         seen[identity] += 1
         text = "\0".join((*identity, str(seen[identity])))

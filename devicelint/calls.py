@@ -20,6 +20,7 @@ from devicelint.torch_api import (
     CONSTRUCTORS,
     HOST_FUNCTIONS,
     HOST_MODULES,
+    PROBE_FUNCTIONS,
     TENSOR_ARGUMENT_SINKS,
     canonical,
     is_module_class,
@@ -36,6 +37,15 @@ CONTEXTS = {
     "torch.accelerator.device_index": STREAM_CONTEXT,
     "torch.xpu.device": STREAM_CONTEXT,
 }
+
+#: Functions of PyTorch whose result, or what they do to their argument, is drawn at random.
+_DRAWING = frozenset(
+    {
+        *("bernoulli", "multinomial", "poisson", "normal_", "uniform_", "trunc_normal_"),
+        *("xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"),
+        *("orthogonal_", "sparse_"),
+    }
+)
 
 #: Builtins that hand their arguments on (the `sum` of tensors is a tensor).
 _PASSING = frozenset(
@@ -125,6 +135,11 @@ def _call_builtin(frame: Frame, node: ast.Call, name: str, args: Arguments) -> V
     if name == "dict":
         atom = dict_of([key for key, _ in args.keywords], [*args.positional, *args.spreads])
         return merge((atom,), *(value for _, value in args.keywords))
+    if name == "type" and args.positional == [SELF]:
+        return SELF
+    if name in PROBE_FUNCTIONS:
+        frame.event("probe", "", args.all())
+        return ()
     if name in HOST_FUNCTIONS:
         frame.event(Sink.HOST, "", args.all())
         return ()
@@ -167,30 +182,64 @@ def _setattr(frame: Frame, args: Arguments) -> Value:
 
 
 def _call_torch(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value:
-    constructor = CONSTRUCTORS.get(name)
-    if constructor is not None:
-        if constructor.kind is Kind.MODULE:
-            _take_tensors(frame, name, args)
-        return frame.record(node, (("ref", name),), args, ())
+    if name in CONSTRUCTORS:
+        return _construct(frame, node, name, args)
     if name in TENSOR_ARGUMENT_SINKS or is_module_class(name):
         _take_tensors(frame, name, args)
         _call_arguments(frame, node, args)
         return ()
-    if name == "torch.get_device_module":
-        # whichever it is: a module like `torch.cuda`, known through a value
-        return (("ref", "torch.cuda"),)
-    if name.endswith(".copy_"):
-        frame.copied(args.get(1, "src"))
-        return args.get(0, "tensor")
     if name in CONTEXTS:
         frame.record(node, (("ref", name),), args, ())
         return (("device",),)
-    if name.startswith(("torch.Tensor.", "torch.distributed.", "torch.ops.")):
+    if name in _ODD:
+        return _ODD[name](frame, args)
+    last = name.rpartition(".")[2]
+    if last in _DRAWING:
+        frame.event("drawn", "", args.all())
+    elif last == "copy_":
+        frame.copied(args.get(1, "src"))
+        return args.get(0, "tensor")
+    elif name.startswith(("torch.Tensor.", "torch.distributed.", "torch.ops.")):
         frame.event(Sink.ARGUMENT, name, args.all())
         return tracked(args.all())
-    if name.endswith("_like") and args.has_device():
+    elif last.endswith("_like") and args.has_device():
         return ()
     return tracked(frame.meet(args.all()))
+
+
+def _construct(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value:
+    kind = CONSTRUCTORS[name].kind
+    if kind is Kind.MODULE:
+        _take_tensors(frame, name, args)
+    made = frame.record(node, (("ref", name),), args, ())
+    if kind in (Kind.LEGACY, Kind.HOST_MEMORY):
+        frame.meet(made, args.all())  # it refuses tensors of another device than its own
+    return made
+
+
+def _device_module(frame: Frame, args: Arguments) -> Value:
+    """Whichever it is: a module like `torch.cuda`, known through a value."""
+    return (("ref", "torch.cuda"),)
+
+
+def _default_device(frame: Frame, args: Arguments) -> Value:
+    """From here on it is as if all stood in a `with torch.device(...)`."""
+    frame.context |= TENSOR_CONTEXT
+    return ()
+
+
+def _probe(frame: Frame, args: Arguments) -> Value:
+    frame.event("probe", "", args.all())
+    return ()
+
+
+#: Functions of PyTorch that are neither constructors nor compute a tensor.
+_ODD = {
+    "torch.get_device_module": _device_module,
+    "torch.set_default_device": _default_device,
+    "torch.is_tensor": _probe,
+    "torch.numel": _probe,
+}
 
 
 def _take_tensors(frame: Frame, name: str, args: Arguments) -> None:

@@ -26,6 +26,9 @@ from devicelint.torch_api import CONSTRUCTORS
 #: Methods of known external bases that call a hook of the class: name -> hooks.
 _LIFECYCLE = {"post_init": ("_init_weights", "init_weights"), "init_weights": ("_init_weights",)}
 
+#: Methods that the layers of torch.nn call in their own `__init__` (read in torch 2.13).
+_LAYER_HOOKS = ("reset_parameters", "_reset_parameters", "reset_running_stats")
+
 #: Longest chain of calls followed from a constructor.
 MAX_DEPTH = 24
 
@@ -257,9 +260,19 @@ class Walk:
             return
         for atom in call.callees:
             if atom[0] in ("attr", "super"):
-                for hook in _LIFECYCLE.get(str(atom[1]), ()):
+                hooks = _LIFECYCLE.get(str(atom[1]), ())
+                if atom == ("super", "__init__") and self._inherits_layer(state.on):
+                    hooks = _LAYER_HOOKS
+                for hook in hooks:
                     for function, _ in self._index.methods(state.on, hook):
                         self._push(Callee(function, state.on, True), context, (), state)
+
+    def _inherits_layer(self, on: Key) -> bool:
+        """Tell a class whose `__init__` is in the end that of a layer of torch.nn."""
+        return any(
+            name.startswith("torch.nn.") and name != "torch.nn.Module"
+            for name in self._index.ancestry(on).externals
+        )
 
     def _setters(self, state: State, summary: FunctionFacts) -> None:
         """`self.name = value` runs a property's setter where there is one."""

@@ -246,17 +246,21 @@ def _context_of(frame: Frame, node: ast.expr) -> int:
 
 
 def _try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
-    before = dict(frame.env)
+    before, start = dict(frame.env), len(frame.log)
     _block(frame, node.body)
     _block(frame, node.orelse)
-    done = frame.env
+    done, middle = frame.env, len(frame.log)
     for handler in node.handlers:
+        sure = set(frame.unsure)
         # the exception may have come before the first statement, or after the last
         frame.env = dict(before)
         frame.join(done)
         if _block(frame, handler.body):
             frame.join(done)
             done = frame.env
+        else:
+            frame.unsure = sure
+    frame.mark_twins(frame.log[start:middle], frame.log[middle:])
     frame.env = done
     _block(frame, node.finalbody)
 

@@ -156,19 +156,19 @@ class _Run:
         }
         self._stopwatch.lap("gate")
         heavy = sum(map(len, gated.values())) > POOL_THRESHOLD
+        everything = {path: source.data for path, source in self._by_path.items()}
+        small = {} if sum(map(len, everything.values())) > POOL_THRESHOLD else everything
         if not any(self._may_yield(data) for data in gated.values()):
-            return self._nothing({} if heavy else gated)
+            return self._nothing(small)
         with Workers(self._jobs if heavy else 1) as workers:
             find = Locator(self._settings.search_paths, str(self._cwd)).find
-            contents = {path: source.data for path, source in self._by_path.items()}
             self._read(store, workers, gated)
-            if not heavy:
-                self._note_faults(store, gated)
+            self._note_faults(store, small)
             # what these import may hold no constructor, but names: read together, not one by one
-            self._read(store, workers, {path: contents[path] for path in store.imported(find)})
+            self._read(store, workers, {path: everything[path] for path in store.imported(find)})
             self._stopwatch.lap("facts")
             self._tell("joining", 0, 0)
-            targets, looked = join(store, contents, self._settings, find, self._own)
+            targets, looked = join(store, everything, self._settings, find, self._own)
             self._stopwatch.lap("project")
             judged = self._judge(workers, gated, targets)
         self._stopwatch.lap("findings")
@@ -200,9 +200,9 @@ class _Run:
             done += 1
             self._tell("reading", done, len(contents))
 
-    def _note_faults(self, store: FactStore, gated: Mapping[str, bytes]) -> None:
+    def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
         """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
-        for path, data in gated.items():
+        for path, data in small.items():
             if path not in store.problems and not may_lack_device(data):
                 fault = fault_of(path, data)
                 if fault is not None:

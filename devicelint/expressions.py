@@ -51,6 +51,7 @@ def store(frame: Frame, target: ast.expr, value: Value, source: ast.expr | None)
     match target:
         case ast.Name(id=name):
             frame.env[name] = value
+            frame.unsure.discard(name)
         case ast.Attribute(value=base, attr=attr):
             _store_attribute(frame, base, attr, value)
         case ast.Subscript(value=base, slice=index):
@@ -60,6 +61,10 @@ def store(frame: Frame, target: ast.expr, value: Value, source: ast.expr | None)
             store(frame, inner, value, None)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _unpack(frame, targets, value, source)
+
+
+#: The dicts in which a module keeps what moves with it.
+_REGISTRIES = {"self._buffers": str(Sink.BUFFER), "self._parameters": str(Sink.PARAMETER)}
 
 
 def _unpack(frame: Frame, targets: list[ast.expr], value: Value, source: ast.expr | None) -> None:
@@ -80,10 +85,16 @@ def _store_attribute(frame: Frame, base: ast.expr, attr: str, value: Value) -> N
     owner = evaluate(frame, base)
     if owner == SELF:
         frame.env[f"self.{attr}"] = value
+        frame.unsure.discard(f"self.{attr}")
     elif attr == "data":
         frame.event(Sink.PARAMETER, "", value)
     else:
         frame.event("attribute", attr, value)
+
+
+def _is_held_elsewhere(value: Value) -> bool:
+    """Tell a container that outlives the function: of a class, or of the module."""
+    return any(atom[0] == "ref" for atom in value)
 
 
 def _store_item(frame: Frame, base: ast.expr, index: ast.expr, new: Value) -> None:
@@ -98,7 +109,13 @@ def _store_item(frame: Frame, base: ast.expr, index: ast.expr, new: Value) -> No
         if isinstance(name, str):
             held = with_key(held, name)
         frame.env[key] = frame.meet(held, new)
-    elif isinstance(name, str) or key == "self.__dict__":
+    elif key in _REGISTRIES:
+        frame.event(_REGISTRIES[key], "", new)
+    elif (
+        isinstance(name, str)
+        or key == "self.__dict__"
+        or _is_held_elsewhere(held if held is not None else evaluate(frame, root))
+    ):
         frame.event("attribute", "", new)
     else:
         # made elsewhere: a tensor there takes a copy

@@ -115,6 +115,8 @@ class Reader:
                     stub = self.left_out.stubs[line]
                     self.add_function(stub.name, stub, "", None)
                     self.defined.add(stub.name)
+                case ast.If() if _is_main_guard(statement):
+                    continue  # a script's own: no module of the file rests on it
                 case _:
                     self.defined.update(assigned_names(statement))
                     for block in blocks_of(statement):
@@ -245,6 +247,9 @@ class Reader:
         """
         for name in self.body.named:
             self.read_functions(self.by_name.get(name, []))
+        self.read_functions(
+            [name for name, (node, _, _) in self.nodes.items() if _makes_class(node)]
+        )
         self.read_functions([])
 
     def read_functions(self, wanted: list[str]) -> None:
@@ -284,8 +289,7 @@ class Reader:
         }
         for node in ast.walk(self.tree) if made else ():
             if isinstance(node, ast.ClassDef):
-                inside = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-                for name in inside & made.keys():
+                for name in sorted(_free_names(node) & made.keys()):
                     self.body.event("used", node.name, made[name])
 
     def forget(self) -> None:
@@ -311,3 +315,32 @@ class Reader:
             torch_name=name,
             import_line=import_line(self.tree),
         )
+
+
+def _makes_class(node: FunctionNode | Stub) -> bool:
+    """Tell a function whose body defines a class."""
+    return not isinstance(node, Stub | ast.Lambda) and any(
+        isinstance(item, ast.ClassDef) for item in flatten(node.body)
+    )
+
+
+def _is_main_guard(statement: ast.If) -> bool:
+    match statement.test:
+        case ast.Compare(left=ast.Name(id="__name__")):
+            return True
+    return False
+
+
+def _free_names(node: ast.ClassDef) -> set[str]:
+    """Give the names that a class reads and that none of its functions binds itself."""
+    free: set[str] = set()
+    functions = [item for item in ast.walk(node) if isinstance(item, ast.FunctionDef)]
+    for item in functions:
+        names = [part for part in ast.walk(item) if isinstance(part, ast.Name)]
+        bound = {part.arg for part in ast.walk(item.args) if isinstance(part, ast.arg)}
+        bound |= {part.id for part in names if isinstance(part.ctx, ast.Store)}
+        free |= {part.id for part in names if isinstance(part.ctx, ast.Load)} - bound
+    for statement in node.body:
+        if not isinstance(statement, ast.FunctionDef):
+            free |= {part.id for part in ast.walk(statement) if isinstance(part, ast.Name)}
+    return free

@@ -10,7 +10,7 @@ function returns to its callers.  What becomes of a value is all that can be rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from devicelint.arguments import covers, has_device, is_pinned, parameters_of
@@ -63,6 +63,8 @@ class Outcome:
     target: str
     also: tuple[Sink, ...]
     harmless: bool
+    #: it is filled with random numbers on the way
+    drawn: bool = False
 
 
 class Flow:
@@ -89,7 +91,21 @@ class Flow:
         kinds = {end for end, _ in ends}
         if "existing" in kinds and summary and not _is_copied_at_once(summary, number):
             kinds = kinds - {"existing"} | {"copied"}
-        return _outcome_of(kinds, ends)
+        if summary and "moved" in kinds and self._is_moved_in_place(function, summary, number):
+            return Outcome(Sink.LOCAL, "", (), True)
+        drawn = "drawn" in kinds
+        return replace(_outcome_of(kinds - {"drawn"}, ends), drawn=drawn)
+
+    def _is_moved_in_place(self, function: Key, summary: FunctionFacts, number: int) -> bool:
+        """Tell `self.x = t`, and later `self.x = self.x.to(device)`: the author has seen to it."""
+        for event in summary.events:
+            if event.kind != "attribute" or ("call", number) not in event.value:
+                continue
+            for atom in event.value:
+                call = summary.calls[int(atom[1])] if atom[0] == "call" else None
+                if call is not None and call.callees == MOVE and ("call", number) in call.args[0]:
+                    return self.moves_away(function, call)
+        return False
 
     def ends(self, function: Key, atom: Atom) -> frozenset[End]:
         """Collect everything that becomes of a value of a function."""

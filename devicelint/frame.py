@@ -16,7 +16,10 @@ from devicelint.model import Sink
 from devicelint.syntax import FunctionNode, is_placeholder, written
 from devicelint.torch_api import CONSTRUCTORS, canonical
 from devicelint.values import (
+    FALSE,
+    MAX_ATOMS,
     NONE,
+    TRUE,
     bare_name,
     device_in_scope,
     either,
@@ -133,6 +136,10 @@ class PendingCall:
             return True
         return spread_of(self.args.spreads) == "device"
 
+    def settles(self) -> bool:
+        """Tell a constructor call that names its device, or a move to one."""
+        return self.callees == (("move",),) or (self.is_constructor() and self.names_device())
+
     def freeze(self) -> CallFact:
         """Give the call as plain data."""
         node, args = self.node, self.args
@@ -174,7 +181,9 @@ class Frame:
     #: `id` of a definition's node -> its value, so that a second pass registers nothing twice
     nested: dict[int, Value] = field(default_factory=dict)
     events: dict[tuple[str, str], Value] = field(default_factory=dict)
-    meets: dict[tuple[int, ...], None] = field(default_factory=dict)
+    meets: dict[tuple[int | str, ...], None] = field(default_factory=dict)
+    #: names that are not bound on every way to here
+    unsure: set[str] = field(default_factory=set)
     #: the function and the arguments of each `functools.partial`
     partials: list[tuple[Value, Arguments]] = field(default_factory=list)
     log: list[Built] = field(default_factory=list)
@@ -219,12 +228,14 @@ class Frame:
         """Join values that one expression computes with, and note whose results they are."""
         joined = merge(*values)
         calls = sorted({int(atom[1]) for atom in joined if atom[0] in ("call", "item")})
-        if len(calls) > 1:
-            self.meets[tuple(calls)] = None
+        held = sorted({str(atom[1]) for atom in joined if atom[0] == "attr"})
+        if calls and len(calls) + len(held) > 1 and len(calls) < MAX_ATOMS:
+            self.meets[(*calls, *held)] = None
         return joined
 
     def join(self, other: dict[str, Value]) -> None:
         """Take in the names of another branch: each may have its value from there."""
+        self.unsure |= self.env.keys() ^ other.keys()
         for key, value in other.items():
             mine = self.env.get(key)
             self.env[key] = value if mine is None or mine == value else either(mine, value)
@@ -278,7 +289,13 @@ class Frame:
 
     def device(self) -> str:
         """Find an expression for a device here, or else where a nested function was defined."""
-        device = device_in_scope(self.env, self.qualname.endswith(".__init__"))
+        flags = {name for name, value in self.defaults if value in (TRUE, FALSE)}
+        bound = {
+            name: value
+            for name, value in self.env.items()
+            if name not in self.unsure and name not in flags
+        }
+        device = device_in_scope(bound, self.qualname.endswith(".__init__"))
         return device or (self.outer.device if self.outer else "")
 
     def constructor_calls(self) -> set[int]:
@@ -290,7 +307,7 @@ class Frame:
         one, two = self._by_target(first), self._by_target(second)
         for key in one.keys() & two.keys():
             for mine, other in ((one[key], two[key]), (two[key], one[key])):
-                if any(call.is_constructor() and call.names_device() for call in other):
+                if any(call.settles() for call in other):
                     for call in mine:
                         call.twin = call.twin or call.is_constructor()
 

@@ -18,6 +18,9 @@ from devicelint.construction import CallKey, Construction
 from devicelint.ir import FunctionFacts
 from devicelint.project import Key, ProjectIndex
 
+#: What an attribute stands for: see `Event`.
+_KEPT = frozenset({"attribute", "buffer"})
+
 #: instead of a call's number: what the function returns
 _RETURNED = -1
 
@@ -61,7 +64,21 @@ def meeting(
         if summary is None:
             continue
         for meet in summary.meets:
-            groups.join(node for number in meet for node in _nodes(construction, function, number))
+            groups.join(
+                node
+                for item in meet
+                for node in (
+                    _nodes(construction, function, item)
+                    if isinstance(item, int)
+                    else [_attribute(index, function, summary, item)]
+                )
+            )
+        for event in summary.events:
+            # the members of a list are each on their own
+            if event.kind in _KEPT and event.detail and ("box",) not in event.value:
+                attribute = _attribute(index, function, summary, event.detail)
+                numbers = {int(a[1]) for a in event.value if a[0] in ("call", "item")}
+                groups.join([attribute, *((function, number) for number in sorted(numbers))])
         for number in _returned(summary):
             groups.join([(function, _RETURNED), (function, number)])
     for site in sites:
@@ -83,6 +100,14 @@ def _nodes(construction: Construction, function: Key, number: int) -> list[CallK
     called = construction.callees.get((function, number), {})
     inner = [(callee.key, _RETURNED) for callee in called if isinstance(callee, Callee)]
     return [(function, number), *inner]
+
+
+def _attribute(index: ProjectIndex, function: Key, summary: FunctionFacts, name: str) -> CallKey:
+    """An attribute stands for what is kept in it, by a class or its bases in the same file."""
+    path = function[0]
+    bases = index.ancestry((path, summary.owner)).classes if summary.owner else ()
+    root = next((key[1] for key in reversed(bases) if key[0] == path), summary.owner)
+    return (path, f"{root}.self.{name}"), _RETURNED
 
 
 def _returned(summary: FunctionFacts) -> set[int]:

@@ -74,11 +74,11 @@ class Event(NamedTuple):
     """Something a function does with a value.
 
     `kind` is a `Sink` value, or one of: `moved`; `copied` (into a tensor that exists, by way of a
-    name; `existing` is that in one statement); `probe` (only metadata is read); `iterated`
-    (looped over or tested); `returned` (`detail` the index into a returned tuple, "" for the
-    whole); `declared buffer`, `declared parameter` (`detail` a registered name); `default`
-    (`detail` is `function:parameter`, in bodies only); `used` (`detail` a class of this file that
-    names a module-level constant).
+    name; `existing` is that in one statement); `drawn` (filled with random numbers); `probe` (only
+    metadata is read); `iterated` (looped over or tested); `returned` (`detail` the index into a
+    returned tuple, "" for the whole); `declared buffer`, `declared parameter` (`detail` a
+    registered name); `default` (`detail` is `function:parameter`, in bodies only); `used`
+    (`detail` a class of this file that names a module-level constant).
     """
 
     kind: str
@@ -104,8 +104,8 @@ class FunctionFacts(NamedTuple):
     tensor_params: tuple[str, ...]
     calls: tuple[CallFact, ...]
     events: tuple[Event, ...]
-    #: groups of calls whose results meet in one expression
-    meets: tuple[tuple[int, ...], ...]
+    #: groups of calls whose results meet in one expression, and names of attributes they meet
+    meets: tuple[tuple[int | str, ...], ...]
     line: int
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from devicelint.frame import SELF, Arguments, Frame
-from devicelint.ir import Atom, Value
+from devicelint.ir import TENSOR_CONTEXT, Atom, Value
 from devicelint.model import Sink
 from devicelint.syntax import key_of, looks_like_dtype
 from devicelint.torch_api import (
@@ -20,7 +20,7 @@ from devicelint.torch_api import (
     REGISTERING_METHODS,
     TENSOR_METHODS,
 )
-from devicelint.values import NONE, merge, references, text_of, tracked, with_key
+from devicelint.values import NONE, merge, references, text_of, texts, tracked, with_key
 
 #: Callables that call a function given to them.
 CALLERS = frozenset({"apply", "map", "filter", "reduce", "starmap", "tree_map"})
@@ -39,6 +39,13 @@ _VIEWS = frozenset(
 )
 #: Attributes that are tensors wherever they are found.
 _TENSORS = frozenset({"weight", "bias"})
+#: Methods that fill a tensor with random numbers, which depend on its device.
+_DRAWS = frozenset(
+    {
+        *("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "geometric_"),
+        *("cauchy_", "log_normal_", "multinomial", "bernoulli"),
+    }
+)
 #: Methods that of the usual things only tensors have: who calls them on a parameter says its type.
 _TENSOR_ONLY = frozenset(
     {
@@ -56,6 +63,8 @@ _REGISTRATIONS = {
 
 def member(frame: Frame, base: Value, attr: str) -> Value:
     """Give the value of an attribute that is read."""
+    if base == SELF and attr == "__class__":
+        return SELF
     if base == SELF:
         return merge((("attr", attr),), frame.env.get(f"self.{attr}", ()))
     if attr in _TENSORS and not references(base):
@@ -107,7 +116,10 @@ def call_method(
     name = func.attr
     if name in _REGISTRATIONS and not references(base):
         return _register(frame, node, name, args)
-    if name in _MUTATORS and base != SELF:
+    if name == "enter_context" and ("device",) in args.get(0, "cm"):
+        frame.context |= TENSOR_CONTEXT  # for the rest of the function, near enough
+        return ()
+    if name in _MUTATORS and base != SELF and not (name == "add" and _is_tensor(base)):
         return _mutate(frame, func.value, args)
     if name in _ACCESSORS and any(atom[0] in ("dict", "box") for atom in base):
         # the first argument is a key, not a value
@@ -126,6 +138,9 @@ def _call_tensor_method(
     """Judge a method of what may be a tensor or a container of tensors."""
     if name in MOVING_METHODS and _moves(node, name):
         return frame.record(node, (("move",),), Arguments([base, _destination(name, args)]), ())
+    if name in _DRAWS or (name.endswith("_") and "generator" in dict(args.keywords)):
+        frame.event("drawn", "", base)
+        return base
     if name in HOST_METHODS:
         frame.event(Sink.HOST, "", base)
         return ()
@@ -142,7 +157,8 @@ def _call_tensor_method(
     if name in TENSOR_METHODS or name in MOVING_METHODS:
         if name.startswith("new_") and args.has_device():
             return ()
-        return base if name.endswith("_") else tracked(frame.meet(base, args.all()))
+        joined = frame.meet(base, args.all())
+        return base if name.endswith("_") else tracked(joined)
     return None
 
 
@@ -174,6 +190,8 @@ def _register(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value
         # the name is taken: a later `self.name = t` is a buffer (or parameter) then
         frame.declare(sink, label)
     frame.event(sink, label, value)
+    if label and name == "register_buffer" and tracked(value):
+        frame.env[f"self.{label}"] = tracked(value)
     if label and name in REGISTERING_METHODS:
         frame.declare(sink, label)
     if label:
@@ -189,14 +207,20 @@ def _mutate(frame: Frame, target: ast.expr, args: Arguments) -> Value:
     value = args.all()
     if key and key in frame.env:
         held = frame.env[key]
-        for name, _ in args.keywords:
+        for name in (*dict(args.keywords), *texts(args.get(0, "key"))):
             held = with_key(held, name)
         frame.env[key] = merge(held, value)
     elif key.startswith("self."):
-        frame.env[key] = merge((("attr", key.removeprefix("self.")),), value)
+        frame.env[key] = merge((("attr", key.removeprefix("self.")), ("box",)), value)
     else:
         frame.event("attribute", "", value)
     return ()
+
+
+def _is_tensor(value: Value) -> bool:
+    """Tell what a call made, not a set that was made here."""
+    kinds = {atom[0] for atom in value}
+    return bool(kinds & {"call", "item"}) and "box" not in kinds
 
 
 def _container(node: ast.expr) -> ast.expr:

@@ -17,7 +17,7 @@ from devicelint.flow import MOVE, Flow, Outcome
 from devicelint.groups import meeting
 from devicelint.ir import CallFact, FunctionFacts, GroupCall
 from devicelint.model import Candidate, Constructor, FileTargets, Kind, Sink
-from devicelint.project import ClassTarget, Key, ProjectIndex
+from devicelint.project import ClassTarget, External, Key, ProjectIndex
 from devicelint.torch_api import CONSTRUCTORS, FIX_OBSTACLE_KEYWORDS
 
 
@@ -36,7 +36,7 @@ def select_targets(
     chosen: dict[CallKey, Candidate] = {}
     for (function, number), reach in construction.sites.items():
         chain = chains[function]
-        candidate = _constructor_call(index, flow, function, number, reach, chain)
+        candidate = _constructor_call(index, construction, flow, function, number, reach, chain)
         if candidate is not None:
             chosen[function, number] = candidate
     grouped = _in_groups(index, construction, chosen, extras)
@@ -44,7 +44,7 @@ def select_targets(
         candidate = _defaulted_call(index, flow, function, number, chains[function])
         if candidate is not None:
             grouped.setdefault((function, number), candidate)
-    for where, candidate in _unforwarded(index, construction):
+    for where, candidate in _unforwarded(index, construction, flow):
         grouped.setdefault(where, candidate)
     found: dict[str, list[Candidate]] = defaultdict(list)
     for (function, _), candidate in grouped.items():
@@ -81,7 +81,7 @@ def _in_groups(
             candidate,
             fix_obstacle=obstacle,
             group=f"{first[0][1]}:{first[1]}" if len(together) > 1 else "",
-            drawn_together=any(item.constructor.random for item in together),
+            drawn_together=any(item.constructor.random or item.drawn_together for item in together),
         )
     return result
 
@@ -145,6 +145,7 @@ def _file_targets(index: ProjectIndex, path: str, items: list[Candidate]) -> Fil
 
 def _constructor_call(
     index: ProjectIndex,
+    construction: Construction,
     flow: Flow,
     function: Key,
     number: int,
@@ -162,6 +163,8 @@ def _constructor_call(
     outcome = flow.outcome(function, number, constructor.kind)
     if outcome.harmless:
         return None
+    if outcome.sink in (Sink.PARAMETER, Sink.BUFFER) and _moves_itself(summary):
+        return None
     import_time = is_body(chain[0])
     if import_time and not _matters_at_import(index, function, summary, number):
         return None
@@ -175,6 +178,29 @@ def _constructor_call(
         chain,
         in_context=bool(reach.context),
         import_time=import_time,
+        risky=outcome.drawn or _is_fed_to_module(construction, function, summary, number),
+    )
+
+
+def _moves_itself(summary: FunctionFacts) -> bool:
+    """Tell a constructor that ends in `self.to(device)`: what follows the module is moved."""
+    return any(call.text in ("self.to", "self.cuda") for call in summary.calls)
+
+
+def _is_fed_to_module(
+    construction: Construction, function: Key, summary: FunctionFacts, number: int
+) -> bool:
+    """Tell a value that a submodule computes with, whose weights are wherever they are."""
+    return any(
+        ("call", number) in value
+        and call.text.startswith("self.")
+        and call.text.count(".") == 1
+        and all(
+            isinstance(callee, External)
+            for callee in construction.callees.get((function, place), ())
+        )
+        for place, call in enumerate(summary.calls)
+        for value in call.args
     )
 
 
@@ -224,7 +250,7 @@ def _defaulted_call(
 
 
 def _unforwarded(
-    index: ProjectIndex, construction: Construction
+    index: ProjectIndex, construction: Construction, flow: Flow
 ) -> Iterable[tuple[CallKey, Candidate]]:
     """Submodules that accept a device, built without it where a device parameter is at hand."""
     for function, classes in construction.reached.items():
@@ -242,6 +268,8 @@ def _unforwarded(
                 continue
             constructor = _accepting_class(index, construction, function, number, call)
             if constructor is None or has_device(call, constructor) or call.context:
+                continue
+            if _moves_itself(summary) or ("moved", "") in flow.ends(function, ("call", number)):
                 continue
             outcome = Outcome(Sink.PARAMETER, "", (), False)
             yield (
@@ -316,6 +344,7 @@ def _candidate(
     in_context: bool = False,
     import_time: bool = False,
     obstacle: str = "",
+    risky: bool = False,
 ) -> Candidate:
     return Candidate(
         constructor=constructor,
@@ -333,12 +362,16 @@ def _candidate(
         target=outcome.target,
         also=outcome.also,
         import_time=import_time,
+        drawn_together=risky,
     )
 
 
 def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: bool) -> str:
     if import_time:
         return "no device is known when the module is imported"
+    position = constructor.device_index
+    if position is not None and len(call.args) > position:
+        return "its device is passed by position, replace the `None`"
     if name != constructor.name:
         return "what is called here is only known through a value, which may not accept `device=`"
     if constructor.device_keyword != "device":

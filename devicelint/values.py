@@ -15,6 +15,8 @@ MAX_ATOMS = 48
 
 #: The value of a literal `None`.
 NONE: Value = (("none",),)
+TRUE: Value = (("true",),)
+FALSE: Value = (("false",),)
 
 #: Prefixes of `*_device` names that do not hold a device (`use_device`, `per_device`).
 _NOT_A_DEVICE = ("is_", "use_", "has_", "per_", "num_", "n_", "cross_", "multi_", "same_", "on_")

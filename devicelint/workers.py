@@ -10,7 +10,10 @@ diagnostic, not the run.
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -100,7 +103,7 @@ class Workers:
             # imported here: a run on a few files needs no pool, and the import takes 20 ms
             from concurrent.futures import ProcessPoolExecutor
 
-            self._pool = ProcessPoolExecutor(self._jobs, initializer=prepare)
+            self._pool = ProcessPoolExecutor(self._jobs, initializer=_start)
         return self._pool.submit(work, chunk)
 
     def _restart(self) -> None:
@@ -122,6 +125,20 @@ def prepare() -> None:
     """
     gc.disable()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+
+
+def _start() -> None:
+    """Begin as a worker, and end when the program that started it has gone."""
+    prepare()
+    parent = os.getppid()
+
+    def watch() -> None:
+        # a parent that is killed tells nobody, and its workers would wait for work for ever
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _read(items: Sequence[_Read]) -> list[tuple[str, ModuleFacts | Diagnostic]]:

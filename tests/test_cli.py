@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -455,10 +454,10 @@ def test_failing_fix_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     broken, path = put("a.py", FOUND + "# a\n"), put("b.py", FOUND)
     real = runner.fix_text
 
-    def fail(utf8: bytes, analyse: Callable[[bytes], object], *, unsafe: bool) -> object:
+    def fail(utf8: bytes, *arguments: object, **options: object) -> object:
         if utf8.endswith(b"# a\n"):
             raise ZeroDivisionError
-        return real(utf8, analyse, unsafe=unsafe)
+        return real(utf8, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(runner, "fix_text", fail)
     result = run("fix", "--write", "--verbose")

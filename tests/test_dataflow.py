@@ -116,7 +116,11 @@ def test_setattr_with_a_literal_is_an_assignment() -> None:
 
 def test_registered_buffer_is_declared_and_filled() -> None:
     facts = init('self.register_buffer("table", torch.arange(3))')
-    assert flows(facts) == {"buffer table": {"torch.arange"}, "declared buffer table": {"none"}}
+    assert flows(facts) == {
+        "buffer table": {"torch.arange"},
+        "declared buffer table": {"none"},
+        "attribute table": {"torch.arange"},
+    }
 
 
 def test_buffer_registered_as_none_is_declared_only() -> None:

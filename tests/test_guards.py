@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from devicelint import analysis, files, fixer, runner, targets
+from devicelint import analysis, files, fixer, runner, selection, targets
 from devicelint.engine import check_text
 from devicelint.fixer import fix_text
 from devicelint.model import Applicability, Edit, Finding, Fix, Location, Severity, Sink
@@ -279,7 +279,7 @@ class M(nn.Module):
         self.a = torch.outer(torch.arange(n), {})
 """
 DRAWN = HALF.format("torch.rand(n)")
-SILENCED = HALF.format("y)  # devicelint: ignore").replace(
+SILENCED = HALF.format("y)  # devicelint: ignore\n        x = (n").replace(
     "        self.a", "        y = torch.ones(n)\n        self.a"
 )
 
@@ -321,6 +321,8 @@ def test_what_meets_a_random_draw_is_as_risky(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_meets_a_silenced_call_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices(fixed(SILENCED)) == 0
+    monkeypatch.setattr(selection, "_held_back", tuple)
+    assert devices(fixed(SILENCED)) == 0, "the second guard: a group that is not all there"
     monkeypatch.setattr(fixer, "Counter", lambda _: defaultdict(lambda: 2))
     assert devices(fixed(SILENCED)) == 1
 

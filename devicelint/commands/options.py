@@ -154,6 +154,8 @@ def request_of(options: Options) -> Request:
     """Say what is to be checked; stdin is read here."""
     from devicelint.runner import STDIN_NAME, Request
 
+    if "" in options.paths:
+        raise click.UsageError("an empty path names nothing; `.` is this folder")
     has_stdin = "-" in options.paths
     if has_stdin and options.paths != ("-",):
         raise click.UsageError("'-' cannot be combined with other paths")

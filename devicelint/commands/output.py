@@ -55,6 +55,9 @@ def _reader_may_leave() -> Iterator[None]:
         # Python flushes stdout once more at exit, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(UNREAD) from None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.ClickException(f"cannot write to stdout: {error.strerror or error}") from None
 
 
 def save(path: str, text: str) -> None:

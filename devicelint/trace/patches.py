@@ -97,6 +97,11 @@ class Patches:
     def __init__(self, made: Made) -> None:
         self._prepared = [*self._legacy(made), *self._functions(made), *self._others(made)]
         self._replaced: list[tuple[object, str, object]] = []
+        # PyTorch remembers its list of constructors at first use: with ours in it if that comes
+        # while they are installed
+        listed = getattr(torch.utils._device, "_device_constructors", None)
+        if listed is not None:
+            listed()
 
     def install(self) -> None:
         """Replace the constructors."""
