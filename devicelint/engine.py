@@ -166,7 +166,6 @@ class _Run:
             self._note_faults(store, small)
             # what these import may hold no constructor, but names: read together, not one by one
             self._read(store, workers, {path: everything[path] for path in store.imported(find)})
-            self._stopwatch.lap("facts")
             self._tell("joining", 0, 0)
             targets, looked = join(store, everything, self._settings, find, self._own)
             self._stopwatch.lap("project")
@@ -199,6 +198,7 @@ class _Run:
             store.put(path, outcome)
             done += 1
             self._tell("reading", done, len(contents))
+        self._stopwatch.lap("facts")
 
     def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
         """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
