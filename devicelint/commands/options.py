@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -165,7 +166,7 @@ def request_of(options: Options) -> Request:
         cwd=Path.cwd(),
         paths=options.paths or (".",),
         jobs=options.jobs or _cores(),
-        stdin=click.get_binary_stream("stdin").read() if has_stdin else None,
+        stdin=sys.stdin.buffer.read() if has_stdin else None,
         stdin_name=options.stdin_filename or STDIN_NAME,
         cache=None if options.no_cache else Path(options.cache_dir or CACHE).absolute(),
     )
