@@ -26,7 +26,6 @@ from devicelint.syntax import (
     defaults_of,
     field_factory,
     flatten,
-    import_line,
     imported,
     is_setter,
     kind_of,
@@ -250,7 +249,6 @@ class Reader:
         self.read_functions(
             [name for name, (node, _, _) in self.nodes.items() if _makes_class(node)]
         )
-        self.read_functions([])
 
     def read_functions(self, wanted: list[str]) -> None:
         """Summarise the functions `wanted`, and by name what they call in this file."""
@@ -303,8 +301,6 @@ class Reader:
         """Give everything read so far as plain data."""
         self._note_constants()
         self.summaries["<module>"] = self.body.finish()
-        torch_names = [name for name, targets in self.imports.items() if targets == ("torch",)]
-        name = "torch" if "torch" in torch_names else (torch_names or [""])[0]
         return ModuleFacts(
             imports=tuple(self.imports.items()),
             stars=tuple(self.stars),
@@ -312,8 +308,6 @@ class Reader:
             functions=tuple(self.nodes),
             bindings=tuple(self.bindings.items()),
             summaries=tuple(self.summaries.values()),
-            torch_name=name,
-            import_line=import_line(self.tree),
         )
 
 

@@ -148,8 +148,4 @@ class ModuleFacts(NamedTuple):
     functions: tuple[str, ...]
     bindings: tuple[tuple[str, Value], ...]
     summaries: tuple[FunctionFacts, ...]
-    #: the name torch is bound to at module level, "" if it is not
-    torch_name: str
-    #: 1-based line before which an import statement may be added, and whether a blank line follows
-    import_line: int
     process_groups: tuple[GroupCall, ...] = ()

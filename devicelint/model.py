@@ -175,13 +175,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FileTargets:
-    """What to visit in one file, and what of the file as a whole a fix depends on."""
+    """What to visit in one file."""
 
     candidates: tuple[Candidate, ...]
-    #: the name torch is bound to at module level, "" if it is not
-    torch_name: str
-    #: 1-based line before which an import statement may be added
-    import_line: int
 
 
 @dataclass(frozen=True, slots=True)

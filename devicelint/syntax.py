@@ -92,31 +92,6 @@ def imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
             yield alias.asname or alias.name, f"{prefix}{joiner}{alias.name}"
 
 
-def import_line(tree: ast.Module) -> int:
-    """Find the line before which an import may stand: after docstring and `__future__`."""
-    line = 1
-    for index, statement in enumerate(tree.body):
-        docstring = (
-            index == 0
-            and isinstance(statement, ast.Expr)
-            and isinstance(statement.value, ast.Constant)
-            and isinstance(statement.value.value, str)
-        )
-        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        if not docstring and not future:
-            return max(line, min(statement.lineno, *_decorators(statement)))
-        line = (statement.end_lineno or statement.lineno) + 1
-    return line
-
-
-def _decorators(statement: ast.stmt) -> list[int]:
-    nodes = getattr(statement, "decorator_list", [])
-    return [node.lineno for node in nodes] or [statement.lineno]
-
-
-# Definitions --------------------------------------------------------------------------------------
-
-
 def is_setter(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Tell a property setter (`@x.setter`)."""
     return any(

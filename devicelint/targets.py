@@ -53,7 +53,7 @@ def select_targets(
         table = index.table(path)
         for call in table.facts.process_groups if table is not None else ():
             found[path].append(_process_group(call))
-    return {path: _file_targets(index, path, items) for path, items in sorted(found.items())}
+    return {path: _file_targets(items) for path, items in sorted(found.items())}
 
 
 def _in_groups(
@@ -135,12 +135,10 @@ def _process_group(call: GroupCall) -> Candidate:
     )
 
 
-def _file_targets(index: ProjectIndex, path: str, items: list[Candidate]) -> FileTargets:
-    table = index.table(path)
-    assert table is not None, path
+def _file_targets(items: list[Candidate]) -> FileTargets:
     unique = {(item.start, item.end): item for item in items}
     ordered = sorted(unique.values(), key=lambda item: (item.start, item.end))
-    return FileTargets(tuple(ordered), table.facts.torch_name, table.facts.import_line)
+    return FileTargets(tuple(ordered))
 
 
 def _constructor_call(
