@@ -35,6 +35,9 @@ MAX_DEPTH = 24
 #: A call: the function that holds it, and its number there.
 CallKey = tuple[Key, int]
 
+#: A function and the class that it runs on, None if that is unknown or there is none.
+OnClass = tuple[Key, Key | None]
+
 
 @dataclass(slots=True)
 class Reach:
@@ -61,9 +64,9 @@ class Construction:
     #: calls of helpers whose device parameter defaults to a fixed device
     defaulted: dict[CallKey, None] = field(default_factory=dict)
     #: functions that something outside starts: constructors of modules, bodies
-    entries: dict[Key, None] = field(default_factory=dict)
-    #: function -> the functions that it runs
-    leads: dict[Key, dict[Key, None]] = field(default_factory=dict)
+    entries: dict[OnClass, None] = field(default_factory=dict)
+    #: function -> the functions that it runs, each with its class
+    leads: dict[OnClass, dict[OnClass, None]] = field(default_factory=dict)
     #: functions named on the way that have no summary yet
     missing: dict[Key, None] = field(default_factory=dict)
 
@@ -71,23 +74,25 @@ class Construction:
         """Give for each function a shortest chain that leads to it, itself last.
 
         Chains from constructors come first; one that starts in a body is of a function that only
-        runs at import.  Of chains equally short the first in order of names is taken.
+        runs at import.  Of chains equally short the first in order of names is taken.  A chain
+        keeps to its class: a base's method runs the hooks of the class whose constructor led to it.
         """
         found: dict[Key, tuple[Key, ...]] = {}
-        for starts in (
-            [key for key in self.entries if not is_body(key)],
-            [key for key in self.entries if is_body(key)],
-        ):
-            level: dict[Key, tuple[Key, ...]] = {
-                key: (key,) for key in sorted(starts) if key not in found
-            }
+        taken: dict[OnClass, tuple[Key, ...]] = {}
+        for bodies in (False, True):
+            level = [
+                runs for runs in self.entries if is_body(runs[0]) is bodies and runs not in taken
+            ]
+            taken.update((runs, (runs[0],)) for runs in level)
             while level:
-                found.update(level)
-                following: dict[Key, tuple[Key, ...]] = {}
-                for key, chain in sorted(level.items(), key=lambda item: item[1]):
-                    for child in sorted(self.leads.get(key, ())):
-                        if child not in found and child not in following:
-                            following[child] = (*chain, child)
+                following: list[OnClass] = []
+                for runs in sorted(level, key=taken.__getitem__):
+                    chain = taken[runs]
+                    found.setdefault(runs[0], chain)
+                    for child in self.leads.get(runs, ()):
+                        if child not in taken:
+                            taken[child] = (*chain, child[0])
+                            following.append(child)
                 level = following
         return found
 
@@ -114,7 +119,7 @@ class Walk:
         for key in classes:
             self._enter(key, 0, None)
         for key in bodies:
-            self.result.entries[key] = None
+            self.result.entries[key, None] = None
             self._queue.append(State(key, None, 0, (), 0))
         self._run()
 
@@ -153,9 +158,10 @@ class Walk:
     def _push(self, callee: Callee, context: int, bindings: Bindings, state: State | None) -> None:
         """Have a function visited; `state` is what runs it, None if that is outside."""
         if state is None:
-            self.result.entries[callee.key] = None
+            self.result.entries[callee.key, callee.on] = None
         else:
-            self.result.leads.setdefault(state.key, {})[callee.key] = None
+            runs = (state.key, state.on)
+            self.result.leads.setdefault(runs, {})[callee.key, callee.on] = None
         depth = state.depth + 1 if state is not None else 0
         if depth < MAX_DEPTH:
             self._queue.append(State(callee.key, callee.on, context, bindings, depth))
