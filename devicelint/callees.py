@@ -161,7 +161,7 @@ class CalleeResolver:
             yield from list(self._held(state, state.on, name)) or [External(f"self.{name}")]
 
     def _held(self, state: State, on: Key, name: str) -> Iterator[Callee | ClassTarget | External]:
-        for path, value in self._assigned(on, name):
+        for path, value in self._assigned(state, on, name):
             for atom in value:
                 if atom[0] == "func":
                     yield Callee((path, str(atom[1])), on, False)
@@ -169,24 +169,24 @@ class CalleeResolver:
                     for target in self._index.resolve(path, str(atom[1])):
                         yield from self._seen_from(state, target)
 
-    def _assigned(self, on: Key, name: str) -> Iterator[tuple[str, Value]]:
+    def _assigned(self, state: State, on: Key, name: str) -> Iterator[tuple[str, Value]]:
         """Give what constructors and class bodies assign to an attribute, with the file."""
         for holder in self._index.ancestry(on).classes:
             facts = self._index.class_facts(holder)
             for bound, value in facts.bindings if facts else ():
                 if bound == name:
                     yield holder[0], value
-        for function, summary in self._constructors(on):
+        for function, summary in self._constructors(state, on):
             for event in summary.events:
                 if event.kind == "attribute" and event.detail == name:
                     yield function[0], event.value
 
-    def _constructors(self, on: Key) -> Iterator[tuple[Key, FunctionFacts]]:
+    def _constructors(self, state: State, on: Key) -> Iterator[tuple[Key, FunctionFacts]]:
         """Give the `__init__` of a class and of each of its ancestors."""
         for holder in self._index.ancestry(on).classes:
             facts = self._index.class_facts(holder)
             for qualname in dict(facts.methods).get("__init__", ()) if facts else ():
-                summary = self._index.summary((holder[0], qualname))
+                summary = self._read(state, (holder[0], qualname))
                 if summary is not None:
                     yield (holder[0], qualname), summary
 
@@ -221,7 +221,7 @@ class CalleeResolver:
             case ("call", int(number)):
                 yield from self._made_by(state.key[0], summary.calls[number])
             case ("attr", str(name)) if state.on is not None:
-                for function, facts in self._constructors(state.on):
+                for function, facts in self._constructors(state, state.on):
                     for event in facts.events:
                         if event.kind == "attribute" and event.detail == name:
                             for inner in event.value:

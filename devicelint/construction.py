@@ -100,8 +100,8 @@ class Construction:
 class Walk:
     """Walks from constructors through everything that they run.
 
-    `start` goes as far as summaries are there; `result.missing` then names the functions to read,
-    and `resume` goes on where they were called.
+    `start` goes as far as summaries are there; `take_missing` then names the functions to read, and
+    `resume` goes on where they were called.
     """
 
     def __init__(self, index: ProjectIndex, extras: Extras) -> None:
@@ -123,9 +123,14 @@ class Walk:
             self._queue.append(State(key, None, 0, (), 0))
         self._run()
 
+    def take_missing(self) -> list[Key]:
+        """Give the functions that the walk has come to and that have no summary, each once."""
+        missing = list(self.result.missing)
+        self.result.missing.clear()
+        return missing
+
     def resume(self, keys: Iterable[Key]) -> None:
         """Go on with what waited for the functions `keys`, which have been read."""
-        self.result.missing.clear()
         for key in keys:
             for state in self._waiting.pop(key, ()):
                 self._seen.discard((state.key, state.on, state.context, state.bindings))

@@ -17,9 +17,10 @@ from typing import TypeAlias
 
 from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
-from devicelint.files import SourceError, SourceFile, may_hold_candidate
-from devicelint.gate import may_lack_device, may_matter, sets_up_process_group
-from devicelint.joining import FactStore, join
+from devicelint.files import SourceError, SourceFile
+from devicelint.gate import may_hold_candidate, sets_up_process_group
+from devicelint.headers import prospects
+from devicelint.joining import FactStore, Prospects, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.reading import fault_of
@@ -149,27 +150,32 @@ class _Run:
         return FactStore(contents, self._digests, self._cache)
 
     def _analyse(self, store: FactStore) -> Mapping[str, Analysis]:
-        gated = {
-            path: source.data
-            for path, source in self._by_path.items()
-            if may_matter(source.data) or self._own.may_name(source.data)
-        }
-        self._stopwatch.lap("gate")
-        heavy = sum(map(len, gated.values())) > POOL_THRESHOLD
         everything = {path: source.data for path, source in self._by_path.items()}
         small = {} if sum(map(len, everything.values())) > POOL_THRESHOLD else everything
-        if not any(self._may_yield(data) for data in gated.values()):
+        may_yield = any(map(self._may_yield, everything.values()))
+        self._stopwatch.lap("gate")
+        if not may_yield:
             return self._nothing(small)
+        find = Locator(self._settings.search_paths, str(self._cwd)).find
+        classes = prospects(everything, find, self._settings.extra_bases)
+        grouping = [path for path, data in everything.items() if sets_up_process_group(data)]
+        first = dict.fromkeys((*classes, *grouping))
+        self._stopwatch.lap("gate")
+        heavy = sum(len(everything[path]) for path in first) > POOL_THRESHOLD
         with Workers(self._jobs if heavy else 1) as workers:
-            find = Locator(self._settings.search_paths, str(self._cwd)).find
-            self._read(store, workers, gated)
+            none: frozenset[str] = frozenset()
+            self._read(store, workers, {path: classes.get(path, none) for path in first})
             self._note_faults(store, small)
-            # what these import may hold no constructor, but names: read together, not one by one
-            self._read(store, workers, {path: everything[path] for path in store.imported(find)})
+            # what these name is in other files, which are read together and not one by one
+            for wanted in store.trails(find):
+                self._read(store, workers, wanted)
+            workers.prepare_to_judge()
             self._tell("joining", 0, 0)
-            targets, looked = join(store, everything, self._settings, find, self._own)
+            targets, looked = join(
+                store, everything, self._settings, find, self._own, Prospects(classes, grouping)
+            )
             self._stopwatch.lap("project")
-            judged = self._judge(workers, gated, targets)
+            judged = self._judge(workers, everything, targets)
         self._stopwatch.lap("findings")
         return {
             source.path: _analysis(
@@ -189,21 +195,27 @@ class _Run:
     def _may_yield(self, data: bytes) -> bool:
         return may_hold_candidate(data) or self._own.may_name(data) or sets_up_process_group(data)
 
-    def _read(self, store: FactStore, workers: Workers, contents: Mapping[str, bytes]) -> None:
-        """Read files, those the cache knows first."""
-        todo = {path: data for path, data in contents.items() if not store.recall(path)}
+    def _read(
+        self, store: FactStore, workers: Workers, wanted: Mapping[str, frozenset[str]]
+    ) -> None:
+        """Read what is `wanted` by name of each file, from the cache if that knows the file."""
+        todo = {
+            path: (self._by_path[path].data, names)
+            for path, names in wanted.items()
+            if not store.recall(path)
+        }
         self._stopwatch.lap("cache")
-        done = len(contents) - len(todo)
+        done = len(wanted) - len(todo)
         for path, outcome in workers.read(todo):
             store.put(path, outcome)
             done += 1
-            self._tell("reading", done, len(contents))
+            self._tell("reading", done, len(wanted))
         self._stopwatch.lap("facts")
 
     def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
         """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
         for path, data in small.items():
-            if path not in store.problems and not may_lack_device(data):
+            if path not in store.problems:
                 fault = fault_of(path, data)
                 if fault is not None:
                     store.problems[path] = fault

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from devicelint.dataflow import read_function, read_statement
 from devicelint.expressions import evaluate
 from devicelint.frame import Frame, Outer
-from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
+from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Unread, Value
 from devicelint.outline import ENTRY_METHODS, Outline, Stub, function_of
 from devicelint.process_groups import process_group_calls
 from devicelint.syntax import (
@@ -35,13 +35,17 @@ from devicelint.values import bare_name, merge
 BUILTINS = frozenset(dir(builtins))
 
 
-def extract_facts(tree: ast.Module, left_out: Outline | None = None) -> ModuleFacts:
+def extract_facts(
+    tree: ast.Module, left_out: Outline | None = None, names: Collection[str] | None = None
+) -> ModuleFacts:
     """Read a parsed file and summarise what its constructors reach within it.
 
-    With `left_out`, `tree` is that of its skeleton.
+    With `left_out`, `tree` is that of its skeleton.  With `names`, only the constructors of classes
+    and the functions with these names are read; all others when somebody asks.
     """
-    reader = Reader(tree, left_out)
-    reader.read_constructors()
+    reader = Reader(left_out.text if left_out else "")
+    reader.survey(tree, left_out)
+    reader.read_constructors(names)
     facts = reader.facts()
     reader.forget()
     return facts
@@ -52,27 +56,35 @@ def process_group_facts(tree: ast.Module, facts: ModuleFacts) -> ModuleFacts:
     return facts._replace(process_groups=process_group_calls(tree, dict(facts.imports)))
 
 
-def extend_facts(
-    tree: ast.Module,
-    facts: ModuleFacts,
-    wanted: Iterable[str],
-    left_out: Outline | None = None,
-) -> ModuleFacts:
-    """Read the same file again for the functions `wanted` that `facts` has no summary of."""
-    reader = Reader(tree, left_out)
+def extend_facts(text: str, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
+    """Read the functions `wanted` of a file; raises KeyError if one is not among its `unread`.
+
+    `text` is that of the file with its newlines normalised.  Raises SyntaxError.
+    """
+    names = list(wanted)
+    reader = Reader(text)
+    reader.recall(facts)
+    for name in names:
+        reader.nodes[name]
+    reader.read_functions(names, ())
+    extended = reader.extended(facts)
+    reader.forget()
+    return extended
+
+
+def extend_facts_from(tree: ast.Module, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
+    """Read functions in the tree of the whole file, nested ones too."""
+    reader = Reader("")
+    reader.survey(tree, None)
     have = {summary.qualname: summary for summary in facts.summaries}
     missing = [name for name in wanted if name not in have]
     # a nested function is known once the function around it has been read (again)
     around = sorted({name.partition(".<locals>.")[0] for name in missing})
     reader.summaries |= {name: item for name, item in have.items() if name not in around}
-    reader.read_functions(around)
-    reader.read_functions(missing)
-    classes = {item.qualname: item for item in facts.classes} | reader.classes
-    extended = facts._replace(
-        classes=tuple(classes.values()),
-        functions=tuple(dict.fromkeys((*facts.functions, *reader.nodes))),
-        summaries=tuple((reader.summaries | have).values()),
-    )
+    reader.read_functions(around, ())
+    reader.read_functions(missing, ())
+    reader.summaries |= have
+    extended = reader.extended(facts)
     reader.forget()
     return extended
 
@@ -80,19 +92,38 @@ def extend_facts(
 class Reader:
     """The definitions of one file, and the summaries of the functions read so far."""
 
-    def __init__(self, tree: ast.Module, left_out: Outline | None = None) -> None:
-        self.tree = tree
-        self.left_out = left_out or Outline("", "", {})
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.imports: dict[str, tuple[str, ...]] = {}
         self.stars: list[str] = []
         self.classes: dict[str, ClassFacts] = {}
-        self.nodes: dict[str, tuple[FunctionNode | Stub, str, Outer | None]] = {}
+        self.functions: dict[str, None] = {}
+        self.nodes: dict[str, tuple[FunctionNode | Unread, str, Outer | None]] = {}
         self.defined: set[str] = set()
         self.bindings: dict[str, Value] = {}
         self.summaries: dict[str, FunctionFacts] = {}
         self.by_name: dict[str, list[str]] = {}
+        self.stubs: Mapping[int, Stub] = {}
         self.body = Frame(self, "<module>", "", "body", 1)
+
+    def survey(self, tree: ast.Module, left_out: Outline | None) -> None:
+        """Take in what the tree of a file defines, and its module's body."""
+        self.stubs = left_out.stubs if left_out else {}
         self._survey(tree.body)
+        if self._made_constants():
+            whole = ast.parse(self.text) if self.stubs else tree
+            self._note_constants(whole)
+        self.summaries["<module>"] = self.body.finish()
+
+    def recall(self, facts: ModuleFacts) -> None:
+        """Take in what was known of the file before."""
+        self.imports = dict(facts.imports)
+        self.classes = {item.qualname: item for item in facts.classes}
+        self.functions = dict.fromkeys(facts.functions)
+        self.defined = set(facts.shadowing)
+        self.summaries = {item.qualname: item for item in facts.summaries}
+        for item in facts.unread:
+            self._enlist(item.qualname, item, item.owner, None)
 
     # -- what the file defines -----------------------------------------------------------------
 
@@ -110,10 +141,9 @@ class Reader:
                     self.defined.add(name)
                 case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Delete():
                     self._bind(statement)
-                case ast.Pass(lineno=line) if line in self.left_out.stubs:
-                    stub = self.left_out.stubs[line]
-                    self.add_function(stub.name, stub, "", None)
-                    self.defined.add(stub.name)
+                case ast.Pass(lineno=line) if line in self.stubs:
+                    self.add_stub(self.stubs[line], "")
+                    self.defined.add(self.stubs[line].name)
                 case ast.If() if _is_main_guard(statement):
                     continue  # a script's own: no module of the file rests on it
                 case _:
@@ -139,14 +169,31 @@ class Reader:
         self.defined.update(names)
 
     def add_function(
-        self, qualname: str, node: FunctionNode | Stub, owner: str, outer: Outer | None
+        self, qualname: str, node: FunctionNode, owner: str, outer: Outer | None
     ) -> str:
         """Register a function under a qualified name that is unique in the file."""
-        if qualname in self.nodes:
-            qualname = f"{qualname}@{node.lineno}"
+        qualname = self._unique(qualname, node.lineno)
+        self._enlist(qualname, node, owner, outer)
+        return qualname
+
+    def add_stub(self, stub: Stub, owner: str) -> str:
+        """Register a function that was left out."""
+        qualname = self._unique(f"{owner}.{stub.name}" if owner else stub.name, stub.line)
+        place = Unread(
+            qualname, owner, stub.first, stub.line, stub.start, stub.end, stub.indent > 0
+        )
+        self._enlist(qualname, place, owner, None)
+        return qualname
+
+    def _unique(self, qualname: str, line: int) -> str:
+        return f"{qualname}@{line}" if qualname in self.functions else qualname
+
+    def _enlist(
+        self, qualname: str, node: FunctionNode | Unread, owner: str, outer: Outer | None
+    ) -> None:
+        self.functions[qualname] = None
         self.nodes[qualname] = (node, owner, outer)
         self.by_name.setdefault(bare_name(qualname), []).append(qualname)
-        return qualname
 
     def add_class(self, node: ast.ClassDef, qualname: str, outer: Outer | None) -> str:
         """Register a class, its methods and what its body binds."""
@@ -161,33 +208,28 @@ class Reader:
         known = ClassFacts(qualname, bases, (), (), (), (), node.lineno)
         self.classes[qualname] = known
         for statement in flatten(node.body):
-            match statement:
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    full = self.add_function(f"{qualname}.{name}", statement, qualname, outer)
+            method = self._method(statement, qualname, outer)
+            if method is not None:
+                name, full, setter = method
+                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                     self._read_defaults(body, statement, full)
-                    if is_setter(statement):
-                        setters.append((name, full))
-                    else:
-                        methods[name] = (*methods.get(name, ()), full)
-                case ast.Pass(lineno=line) if line in self.left_out.stubs:
-                    stub = self.left_out.stubs[line]
-                    full = self.add_function(f"{qualname}.{stub.name}", stub, qualname, outer)
-                    if stub.is_setter:
-                        setters.append((stub.name, full))
-                    else:
-                        methods[stub.name] = (*methods.get(stub.name, ()), full)
-                case ast.ClassDef(name=name):
-                    inner = self.add_class(statement, f"{qualname}.{name}", outer)
-                    body.env[name] = (("ref", f"~.{inner}"),)
-                case _:
-                    read_statement(body, statement)
-                    factory = field_factory(statement)
-                    if factory is not None:
-                        factories.append((factory[0], evaluate(body, factory[1])))
+                if setter:
+                    setters.append((name, full))
+                else:
+                    methods[name] = (*methods.get(name, ()), full)
+            elif isinstance(statement, ast.ClassDef):
+                inner = self.add_class(statement, f"{qualname}.{statement.name}", outer)
+                body.env[statement.name] = (("ref", f"~.{inner}"),)
+            else:
+                read_statement(body, statement)
+                factory = field_factory(statement)
+                if factory is not None:
+                    factories.append((factory[0], evaluate(body, factory[1])))
         bound = tuple((name, value) for name, value in body.env.items() if value)
         for name, value in bound:
             body.event("attribute", name, value)
-        self.summaries[f"{qualname}.<body>"] = body.finish()
+        if body.calls:
+            self.summaries[f"{qualname}.<body>"] = body.finish()
         self.classes[qualname] = known._replace(
             methods=tuple(methods.items()),
             setters=tuple(setters),
@@ -195,6 +237,19 @@ class Reader:
             field_factories=tuple(factories),
         )
         return qualname
+
+    def _method(
+        self, statement: ast.stmt, owner: str, outer: Outer | None
+    ) -> tuple[str, str, bool] | None:
+        """Register a method; give its name, its qualified name, and whether it is a setter."""
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                full = self.add_function(f"{owner}.{name}", statement, owner, outer)
+                return name, full, is_setter(statement)
+            case ast.Pass(lineno=line) if line in self.stubs:
+                stub = self.stubs[line]
+                return stub.name, self.add_stub(stub, owner), stub.is_setter
+        return None
 
     def _read_defaults(
         self, body: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, qualname: str
@@ -239,53 +294,62 @@ class Reader:
 
     # -- functions -----------------------------------------------------------------------------
 
-    def read_constructors(self) -> None:
-        """Summarise the constructors of all classes, and what they name in this file.
+    def read_constructors(self, names: Collection[str] | None) -> None:
+        """Summarise functions and the constructors of classes (None: of all), and what they name
+        in this file."""
+        makers = [
+            name
+            for name, (node, _, _) in self.nodes.items()
+            if not isinstance(node, Unread) and _makes_class(node, names)
+        ]
+        self.read_functions([*makers, *(names or ())], names)
 
-        What the module's body calls is read too: it may be a factory of classes.
+    def read_functions(self, wanted: list[str], classes: Container[str] | None) -> None:
+        """Summarise the functions `wanted`, the constructors of `classes`, and what they name here.
+
+        A function that is named is read if the file holds one of that name.
         """
-        for name in self.body.named:
-            self.read_functions(self.by_name.get(name, []))
-        self.read_functions(
-            [name for name, (node, _, _) in self.nodes.items() if _makes_class(node)]
-        )
-
-    def read_functions(self, wanted: list[str]) -> None:
-        """Summarise the functions `wanted`, and by name what they call in this file."""
         pending = list(wanted)
         # functions that are read may hold classes, whose constructors are to be read then
-        while pending := pending or self._unread_constructors():
+        while pending := pending or self._unread_constructors(classes):
             qualname = pending.pop()
             if qualname in self.summaries or qualname not in self.nodes:
                 continue
             node, owner, outer = self.nodes[qualname]
-            if isinstance(node, Stub):
-                node = function_of(self.left_out.text, node)
+            may_name_device = True
+            if isinstance(node, Unread):
+                may_name_device = self.text.find("device", node.start, node.end) >= 0
+                node = function_of(self.text, node)
             kind = kind_of(node, owner, qualname)
-            frame = Frame(self, qualname, owner, kind, node.lineno, outer)
+            frame = Frame(self, qualname, owner, kind, node.lineno, outer, may_name_device)
             self.summaries[qualname] = read_function(frame, node)
             for name in frame.named:
                 pending.extend(self.by_name.get(name, ()))
 
-    def _unread_constructors(self) -> list[str]:
+    def _unread_constructors(self, classes: Container[str] | None) -> list[str]:
         return [
             qualname
             for facts in self.classes.values()
+            if classes is None or bare_name(facts.qualname) in classes
             for name, qualnames in facts.methods
             if name in ENTRY_METHODS
             for qualname in qualnames
             if qualname in self.nodes and qualname not in self.summaries
         ]
 
-    def _note_constants(self) -> None:
-        """Note which classes name a module-level constant that a constructor call made."""
+    def _made_constants(self) -> dict[str, Value]:
+        """Give the module-level constants that a constructor call made."""
         calls = self.body.constructor_calls()
-        made = {
+        return {
             name: value
             for name, value in self.bindings.items()
-            if any(atom[0] == "call" and atom[1] in calls for atom in value)
+            if calls and any(atom[0] == "call" and atom[1] in calls for atom in value)
         }
-        for node in ast.walk(self.tree) if made else ():
+
+    def _note_constants(self, tree: ast.Module) -> None:
+        """Note which classes name such a constant."""
+        made = self._made_constants()
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 for name in sorted(_free_names(node) & made.keys()):
                     self.body.event("used", node.name, made[name])
@@ -294,27 +358,46 @@ class Reader:
         """Let go of the tree: frames and reader hold each other, and the collector may be off."""
         self.nodes.clear()
         self.summaries.clear()
-        self.tree = ast.Module([], [])
         self.body = Frame(self, "<module>", "", "body", 1)
 
     def facts(self) -> ModuleFacts:
         """Give everything read so far as plain data."""
-        self._note_constants()
-        self.summaries["<module>"] = self.body.finish()
+        shadowing = [name for name in self.defined if name in self.imports or name in BUILTINS]
         return ModuleFacts(
             imports=tuple(self.imports.items()),
             stars=tuple(self.stars),
             classes=tuple(self.classes.values()),
-            functions=tuple(self.nodes),
+            functions=tuple(self.functions),
             bindings=tuple(self.bindings.items()),
             summaries=tuple(self.summaries.values()),
+            unread=self._unread(),
+            shadowing=tuple(sorted(shadowing)),
+        )
+
+    def extended(self, facts: ModuleFacts) -> ModuleFacts:
+        """Give facts with what has been read since."""
+        return facts._replace(
+            classes=tuple(
+                ({item.qualname: item for item in facts.classes} | self.classes).values()
+            ),
+            functions=tuple(dict.fromkeys((*facts.functions, *self.functions))),
+            summaries=tuple(self.summaries.values()),
+            unread=tuple(item for item in facts.unread if item.qualname not in self.summaries),
+        )
+
+    def _unread(self) -> tuple[Unread, ...]:
+        return tuple(
+            node
+            for name, (node, _, _) in self.nodes.items()
+            if isinstance(node, Unread) and name not in self.summaries
         )
 
 
-def _makes_class(node: FunctionNode | Stub) -> bool:
-    """Tell a function whose body defines a class."""
-    return not isinstance(node, Stub | ast.Lambda) and any(
-        isinstance(item, ast.ClassDef) for item in flatten(node.body)
+def _makes_class(node: FunctionNode, classes: Container[str] | None) -> bool:
+    """Tell a function whose body defines a class (one of `classes`, if not None)."""
+    return not isinstance(node, ast.Lambda) and any(
+        isinstance(item, ast.ClassDef) and (classes is None or item.name in classes)
+        for item in flatten(node.body)
     )
 
 

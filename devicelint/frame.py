@@ -171,6 +171,8 @@ class Frame:
     kind: str
     line: int
     outer: Outer | None = None
+    #: False where the text is known not to name a device
+    may_name_device: bool = True
     #: the value of each local name and, under `self.name`, of what is kept on `self`
     env: dict[str, Value] = field(default_factory=dict)
     #: what was kept on `self` where the function returned
@@ -289,6 +291,8 @@ class Frame:
 
     def device(self) -> str:
         """Find an expression for a device here, or else where a nested function was defined."""
+        if not self.may_name_device:
+            return self.outer.device if self.outer else ""
         flags = {name for name, value in self.defaults if value in (TRUE, FALSE)}
         bound = {
             name: value

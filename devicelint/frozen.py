@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from devicelint.ir import CallFact, ClassFacts, Event, FunctionFacts, GroupCall, ModuleFacts
+from devicelint.ir import CallFact, ClassFacts, Event, FunctionFacts, GroupCall, ModuleFacts, Unread
 from devicelint.model import (
     Analysis,
     Applicability,
@@ -46,6 +46,7 @@ def facts_from(value: Frozen) -> ModuleFacts:
     return facts._replace(
         classes=tuple(ClassFacts._make(item) for item in facts.classes),
         summaries=tuple(_function_from(item) for item in facts.summaries),
+        unread=tuple(Unread._make(item) for item in facts.unread),
         process_groups=tuple(GroupCall._make(item) for item in facts.process_groups),
     )
 

@@ -137,6 +137,22 @@ class GroupCall(NamedTuple):
     symbol: str
 
 
+class Unread(NamedTuple):
+    """A function that was not read yet, and where its text is.
+
+    `first` is its first line (from 1), decorators included, `line` that of its `def`; `start` and
+    `end` are offsets in code points into the text with its newlines normalised.
+    """
+
+    qualname: str
+    owner: str
+    first: int
+    line: int
+    start: int
+    end: int
+    is_indented: bool
+
+
 class ModuleFacts(NamedTuple):
     """What one file defines, and the summaries of the functions read so far."""
 
@@ -148,4 +164,7 @@ class ModuleFacts(NamedTuple):
     functions: tuple[str, ...]
     bindings: tuple[tuple[str, Value], ...]
     summaries: tuple[FunctionFacts, ...]
+    unread: tuple[Unread, ...] = ()
+    #: names that the file defines although it imports them as well, or Python has them built in
+    shadowing: tuple[str, ...] = ()
     process_groups: tuple[GroupCall, ...] = ()

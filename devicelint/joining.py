@@ -7,7 +7,8 @@ the statements that were looked at.  Never here: processes, the cache's folder, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ from devicelint.reading import read_facts, read_more
 from devicelint.settings import Settings
 from devicelint.suppression import may_hold_directive
 from devicelint.targets import select_targets
+from devicelint.values import bare_name
 
 #: Finds the file of an imported name, see `Locator.find`.
 Find: TypeAlias = Callable[[str, str], tuple[str, int] | None]
@@ -58,17 +60,59 @@ class FactStore:
             self._facts[path] = known
         return known is not None
 
-    def imported(self, find: Find) -> list[str]:
-        """List the given files that those read so far import, and that are still to be read."""
-        found: dict[str, None] = {}
-        for path, facts in list(self._facts.items()):
-            if facts is None:
+    def trails(self, find: Find) -> Iterator[Mapping[str, frozenset[str]]]:
+        """Give the given files to read next, and the names asked for in each, until all that was
+        read so far leads to is there.
+
+        Where a trail is lost (a name that only a class's ancestry explains), the file is read when
+        it is asked for.
+        """
+        followed: set[str] = set()
+        trails: set[tuple[str, str]] = set()
+        while True:
+            for path, facts in self._facts.items():
+                if path not in followed and facts is not None:
+                    followed.add(path)
+                    trails.update((path, name) for name in _names_in(facts))
+            trails, wanted = self._follow(trails, find)
+            if not wanted:
+                return
+            yield {path: frozenset(names) for path, names in wanted.items()}
+
+    def _follow(
+        self, trails: Iterable[tuple[str, str]], find: Find
+    ) -> tuple[set[tuple[str, str]], Mapping[str, set[str]]]:
+        """Follow names through imports; give those that end at a file unread, and what they ask
+        for in it."""
+        pending, seen = list(trails), set(trails)
+        waiting: set[tuple[str, str]] = set()
+        wanted: dict[str, set[str]] = {}
+        while pending:
+            trail = pending.pop()
+            path, name = trail
+            found = find(path, name)
+            if found is None:
                 continue
-            for name in (*(item for _, names in facts.imports for item in names), *facts.stars):
-                place = find(path, name)
-                if place is not None and place[0] not in self._facts and place[0] in self._contents:
-                    found[place[0]] = None
-        return list(found)
+            file, used = found
+            rest = name.lstrip(".").split(".")[used:]
+            if file not in self._facts:
+                if file in self._contents and file not in self.problems:
+                    waiting.add(trail)
+                    wanted.setdefault(file, set()).update(rest[:1])
+                continue
+            facts = self._facts[file]
+            if not rest or facts is None:
+                continue
+            for target in dict(facts.imports).get(rest[0], ()):
+                further = (file, ".".join([target, *rest[1:]]))
+                if further not in seen:
+                    seen.add(further)
+                    pending.append(further)
+        return waiting, wanted
+
+    def loaded(self) -> list[str]:
+        """List the files read so far."""
+        return [path for path, facts in self._facts.items() if facts is not None]
 
     def facts(self, path: str) -> ModuleFacts | None:
         """Give what was read of a file, without reading it."""
@@ -107,7 +151,7 @@ class FactStore:
                 self.rests_on[path] = self._digests[path]
         if self.recall(path):
             return self._facts[path]
-        outcome = read_facts(path, data)
+        outcome = read_facts(path, data, ())
         if not isinstance(outcome, ModuleFacts):
             return None
         self._keep(path, outcome)
@@ -118,8 +162,35 @@ class FactStore:
             self._cache.keep_facts(self._digests[path], facts)
 
 
+def _names_in(facts: ModuleFacts) -> set[str]:
+    """Give the names of other files that classes derive from and that functions call."""
+    values = [base for item in facts.classes for base in item.bases]
+    values += [call.callees for summary in facts.summaries for call in summary.calls]
+    return {
+        str(atom[1])
+        for value in values
+        for atom in value
+        if atom[0] == "ref" and not str(atom[1]).startswith(("~.", "torch.", "builtins."))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Prospects:
+    """What the text of the given files promises, before any is parsed."""
+
+    #: the classes of each file that may be modules, by name
+    classes: Mapping[str, frozenset[str]]
+    #: the files that may set up a process group
+    grouping: Sequence[str]
+
+
 def join(
-    store: FactStore, sources: Mapping[str, bytes], settings: Settings, find: Find, own: Extras
+    store: FactStore,
+    sources: Mapping[str, bytes],
+    settings: Settings,
+    find: Find,
+    own: Extras,
+    prospects: Prospects,
 ) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
     """Join the facts and choose the candidates of the files that were given, by absolute path."""
     index = ProjectIndex(
@@ -128,9 +199,9 @@ def join(
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )
-    construction = _explore(index, store, sources, own)
+    construction = _explore(index, store, sources, own, prospects.classes)
     flow = Flow(index, construction, own)
-    targets = select_targets(index, construction, flow, own, sources)
+    targets = select_targets(index, construction, flow, own, prospects.grouping)
     return (
         {path: item for path, item in targets.items() if path in sources},
         _looked_at(index, construction, sources),
@@ -158,37 +229,62 @@ def _looked_at(
 
 
 def _explore(
-    index: ProjectIndex, store: FactStore, given: Iterable[str], own: Extras
+    index: ProjectIndex,
+    store: FactStore,
+    given: Container[str],
+    own: Extras,
+    prospects: Mapping[str, frozenset[str]],
 ) -> Construction:
     """Walk the construction code; read the functions it names until none is missing."""
-    known = {path: facts for path in given if (facts := store.facts(path)) is not None}
     walk = Walk(index, own)
-    walk.start(
-        [
-            (path, item.qualname)
-            for path, facts in known.items()
-            for item in facts.classes
-            if index.is_module((path, item.qualname))
-        ],
-        [
-            (path, summary.qualname)
-            for path, facts in known.items()
-            for summary in facts.summaries
-            if is_body((path, summary.qualname)) and summary.calls
-        ],
-    )
-    while walk.result.missing:
-        wanted: dict[str, list[str]] = defaultdict(list)
-        for path, qualname in walk.result.missing:
-            wanted[path].append(qualname)
-        fresh = [
-            key for path, names in wanted.items() for key in _read_more(index, store, path, names)
-        ]
-        read = [key for key in walk.result.missing if index.summary(key) is not None]
-        # classes inside functions come to light when these are read
-        walk.start([key for key in fresh if index.is_module(key)], [])
-        walk.resume(read)
-    return walk.result
+    started: set[str] = set()
+    while True:
+        # the walk comes to files whose bodies run at import
+        fresh = [path for path in store.loaded() if path not in started and path in given]
+        if fresh:
+            started.update(fresh)
+            walk.start(*_starts(index, store, fresh, prospects))
+        elif walk.result.missing:
+            _go_on(walk, index, store)
+        else:
+            return walk.result
+
+
+def _starts(
+    index: ProjectIndex,
+    store: FactStore,
+    paths: Iterable[str],
+    prospects: Mapping[str, frozenset[str]],
+) -> tuple[list[Key], list[Key]]:
+    """Give the module classes of files, and the bodies that matter: theirs and the files'."""
+    modules: list[Key] = []
+    bodies: list[Key] = []
+    for path in paths:
+        facts = store.facts(path)
+        names = prospects.get(path, frozenset())
+        for item in facts.classes if facts else ():
+            key = (path, item.qualname)
+            name = bare_name(item.qualname)
+            # Python normalises names that are not ASCII, text does not
+            if (name in names or not name.isascii()) and index.is_module(key):
+                modules.append(key)
+                bodies.append((path, f"{item.qualname}.<body>"))
+        bodies.append((path, "<module>"))
+    known = [key for key in bodies if (summary := index.summary(key)) and summary.calls]
+    return modules, known
+
+
+def _go_on(walk: Walk, index: ProjectIndex, store: FactStore) -> None:
+    """Read the functions that the walk waits for, and let it go on."""
+    missing = walk.take_missing()
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for path, qualname in missing:
+        wanted[path].append(qualname)
+    fresh = [key for path, names in wanted.items() for key in _read_more(index, store, path, names)]
+    read = [key for key in missing if index.summary(key) is not None]
+    # classes inside functions come to light when these are read
+    walk.start([key for key in fresh if index.is_module(key)], [])
+    walk.resume(read)
 
 
 def _read_more(index: ProjectIndex, store: FactStore, path: str, names: Iterable[str]) -> list[Key]:

@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
-from devicelint.torch_api import canonical, is_module_class
+from devicelint.torch_api import NOT_MODULES, canonical, is_module_class
 from devicelint.values import bare_name
 
 #: a class or function: (path of its file, qualified name in it)
@@ -68,33 +68,6 @@ class Ancestry:
 
 #: With more choices of bases than this a class is looked at as if it had all of them.
 MAX_LINES = 8
-
-#: External bases that are known not to make a class an nn.Module.
-_NOT_MODULES = (
-    "builtins.",
-    "abc.",
-    "typing.",
-    "typing_extensions.",
-    "enum.",
-    "dataclasses.",
-    "collections.",
-    "torch.autograd.",
-    "torch.utils.data.",
-    "torch.optim.",
-    "torch.distributed.",
-    "mlx.",
-    "flax.",
-    "jax.",
-    "keras.",
-    "tensorflow.",
-    "paddle.",
-    "mindspore.",
-    "numpy.",
-    "unittest.",
-    "pydantic.",
-    "_pytest.",
-    "doctest.",
-)
 
 
 class _FileTable:
@@ -322,7 +295,7 @@ class ProjectIndex:
             base.rpartition(".")[2] in own for base in self._extra_bases
         ):
             return True
-        odd = [name for name in ancestry.externals if not name.startswith(_NOT_MODULES)]
+        odd = [name for name in ancestry.externals if not name.startswith(NOT_MODULES)]
         if not ancestry.unknown or (ancestry.externals and not odd):
             return False
         match self._unknown_bases:

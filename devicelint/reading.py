@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import ast
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from devicelint.facts import extend_facts, extract_facts, process_group_facts
+from devicelint.facts import (
+    extend_facts,
+    extend_facts_from,
+    extract_facts,
+    process_group_facts,
+)
 from devicelint.files import SourceError, decode
-from devicelint.gate import may_lack_device, sets_up_process_group
+from devicelint.gate import sets_up_process_group
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.outline import normalised, outline
 from devicelint.rules import RULES
 
 
-def read_facts(path: str, data: bytes) -> ModuleFacts | Diagnostic:
-    """Parse a file and extract its facts; whatever goes wrong is a diagnostic."""
+def read_facts(
+    path: str, data: bytes, names: Collection[str] | None = None
+) -> ModuleFacts | Diagnostic:
+    """Parse a file and extract its facts; whatever goes wrong is a diagnostic.
+
+    The functions and the constructors of classes with these `names` (None: of all classes) are
+    read, and what they name in the file.
+    """
     try:
-        if sets_up_process_group(data):
-            tree = parse(data)
-            return process_group_facts(tree, extract_facts(tree))
-        if may_lack_device(data):
-            return extract_facts(parse(data))
-        return _skeleton_facts(data)
+        facts = _facts(data, names)
+        return process_group_facts(parse(data), facts) if sets_up_process_group(data) else facts
     except SourceError as error:
         return Diagnostic(path, error.line, error.column, error.message)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
@@ -37,11 +44,10 @@ def read_facts(path: str, data: bytes) -> ModuleFacts | Diagnostic:
 def read_more(data: bytes, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
     """Read further functions of a file; raises SourceError if it does not parse."""
     names = list(wanted)
-    left_out = outline(normalised(decode(data).text))
     try:
-        return extend_facts(ast.parse(left_out.skeleton), facts, names, left_out)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return extend_facts(parse(data), facts, names)
+        return extend_facts(normalised(decode(data).text), facts, names)
+    except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return extend_facts_from(parse(data), facts, names)
 
 
 def judge_file(
@@ -82,13 +88,12 @@ def fault_of(path: str, data: bytes) -> Diagnostic | None:
     return None
 
 
-def _skeleton_facts(data: bytes) -> ModuleFacts:
-    """Extract the facts of a file with no device-less call: what is defined, and constructors."""
+def _facts(data: bytes, names: Collection[str] | None) -> ModuleFacts:
     left_out = outline(normalised(decode(data).text))
     try:
-        return extract_facts(ast.parse(left_out.skeleton), left_out)
+        return extract_facts(ast.parse(left_out.skeleton), left_out, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return extract_facts(parse(data))
+        return extract_facts(parse(data), None, names)
 
 
 def _our_fault(path: str, error: Exception) -> Diagnostic:

@@ -514,6 +514,34 @@ _TRANSFORMERS_SUFFIXES = (
 _TRANSFORMERS_NON_MODULES = ("Auto", "DataCollator")
 
 
+#: External bases that are known not to make a class an nn.Module.
+NOT_MODULES = (
+    "builtins.",
+    "abc.",
+    "typing.",
+    "typing_extensions.",
+    "enum.",
+    "dataclasses.",
+    "collections.",
+    "torch.autograd.",
+    "torch.utils.data.",
+    "torch.optim.",
+    "torch.distributed.",
+    "mlx.",
+    "flax.",
+    "jax.",
+    "keras.",
+    "tensorflow.",
+    "paddle.",
+    "mindspore.",
+    "numpy.",
+    "unittest.",
+    "pydantic.",
+    "_pytest.",
+    "doctest.",
+)
+
+
 def is_module_class(qualified: str) -> bool:
     """Tell whether a third-party class is known to derive from `nn.Module`."""
     name = canonical(qualified)

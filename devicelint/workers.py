@@ -33,7 +33,7 @@ _COLLECT_EVERY = 3_000_000
 _Item = TypeVar("_Item")
 _Outcome = TypeVar("_Outcome")
 
-_Read = tuple[str, bytes]
+_Read = tuple[str, bytes, frozenset[str]]
 _Judge = tuple[str, bytes, FileTargets, Policy]
 
 
@@ -51,13 +51,21 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def read(self, contents: Mapping[str, bytes]) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
-        """Extract the facts of files."""
-        items = list(contents.items())
+    def read(
+        self, wanted: Mapping[str, tuple[bytes, frozenset[str]]]
+    ) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
+        """Extract the facts of files, with what is named for each (see `read_facts`)."""
+        items = [(path, data, names) for path, (data, names) in wanted.items()]
         if self._jobs == 1:
             yield from _read(items)
         else:
             yield from self._spread(_read, _by_size(items, self._jobs))
+
+    def prepare_to_judge(self) -> None:
+        """Have idle processes import what judging takes, if there are any."""
+        if self._pool is not None:
+            for _ in range(self._jobs):
+                self._pool.submit(_import_analysis)
 
     def judge(
         self, wanted: Mapping[str, tuple[bytes, FileTargets]], policy: Policy
@@ -144,13 +152,17 @@ def _start() -> None:
 def _read(items: Sequence[_Read]) -> list[tuple[str, ModuleFacts | Diagnostic]]:
     results: list[tuple[str, ModuleFacts | Diagnostic]] = []
     since = 0
-    for path, data in items:
-        results.append((path, read_facts(path, data)))
+    for path, data, names in items:
+        results.append((path, read_facts(path, data, names)))
         since += len(data)
         if since > _COLLECT_EVERY:
             gc.collect()
             since = 0
     return results
+
+
+def _import_analysis() -> None:
+    import devicelint.analysis  # noqa: F401
 
 
 def _judge(items: Sequence[_Judge]) -> list[tuple[str, tuple[Finding, ...] | Diagnostic]]:
@@ -162,7 +174,7 @@ def _judge(items: Sequence[_Judge]) -> list[tuple[str, tuple[Finding, ...] | Dia
 def _by_size(items: Iterable[_Read], jobs: int) -> list[list[_Read]]:
     """Cut files into chunks of like size, big files first, so that no worker waits for another."""
     ordered = sorted(items, key=lambda item: -len(item[1]))
-    limit = max(100_000, sum(len(data) for _, data in ordered) // (jobs * 8))
+    limit = max(100_000, sum(len(item[1]) for item in ordered) // (jobs * 8))
     chunks: list[list[_Read]] = []
     size = limit
     for item in ordered:

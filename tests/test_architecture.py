@@ -27,7 +27,7 @@ RULE_HELPERS = ("rules.expression", "rules.judgement", "rules.legacy", "rules.wo
 #: Lowest first.  A name ending in `.*` stands for every other module of that sub-package.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "model"),
-    ("lines", "scopes", "outline"),
+    ("lines", "scopes"),
     ("torch_api", "ir", "locate", "suppression", "fixer", "settings", "reporters.settings"),
     (
         "values",
@@ -39,6 +39,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "arguments",
         "frozen",
         "gate",
+        "headers",
+        "outline",
         *RULE_HELPERS,
         "reporters.terminal",
         "reporters.layout",

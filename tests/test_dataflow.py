@@ -13,7 +13,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from devicelint.facts import extend_facts, extract_facts
+from devicelint.facts import extend_facts, extend_facts_from, extract_facts
 from devicelint.ir import (
     STREAM_CONTEXT,
     TENSOR_CONTEXT,
@@ -23,6 +23,7 @@ from devicelint.ir import (
     ModuleFacts,
     Value,
 )
+from devicelint.outline import outline
 
 HEADER = "import functools\nimport torch\nfrom torch import nn\n"
 
@@ -478,13 +479,27 @@ def test_module_constant_is_used_by_the_class_that_names_it() -> None:
 
 
 def test_function_that_no_constructor_names_is_read_on_demand() -> None:
-    source = "def make():\n    return torch.zeros(3)\n"
-    tree = ast.parse(HEADER + source)
-    facts = extract_facts(tree)
+    text = HEADER + "def make():\n    return torch.zeros(3)\n"
+    left_out = outline(text)
+    facts = extract_facts(ast.parse(left_out.skeleton), left_out)
     assert [summary.qualname for summary in facts.summaries] == ["<module>"]
-    assert flows(function(extend_facts(tree, facts, ["make"]), "make")) == {
-        "returned": {"torch.zeros"}
-    }
+    assert [item.qualname for item in facts.unread] == ["make"]
+    extended = extend_facts(text, facts, ["make"])
+    assert flows(function(extended, "make")) == {"returned": {"torch.zeros"}}
+    assert extended.unread == ()
+    assert function(extended, "make") == function(
+        extend_facts_from(ast.parse(text), facts, ["make"]), "make"
+    )
+
+
+def test_nested_function_is_not_read_from_its_place() -> None:
+    text = HEADER + "def make():\n    def inner():\n        return torch.zeros(3)\n"
+    left_out = outline(text)
+    facts = extract_facts(ast.parse(left_out.skeleton), left_out)
+    with pytest.raises(KeyError):
+        extend_facts(text, facts, ["make.<locals>.inner"])
+    extended = extend_facts_from(ast.parse(text), facts, ["make.<locals>.inner"])
+    assert flows(function(extended, "make.<locals>.inner")) == {"returned": {"torch.zeros"}}
 
 
 def test_annotation_or_use_tells_a_tensor_parameter() -> None:

@@ -23,10 +23,10 @@ from devicelint.files import (
     SourceError,
     decode,
     encode,
-    may_hold_candidate,
     read,
     write_atomic,
 )
+from devicelint.gate import may_hold_candidate
 from devicelint.torch_api import FACTORY_TOKENS
 
 BOM = b"\xef\xbb\xbf"

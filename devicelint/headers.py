@@ -1,0 +1,231 @@
+"""Judge by the text of class headers which classes may turn out to be modules.
+
+In: the bytes of files, and what finds the file of an imported name.  Out: names of classes for each
+file.  Never here: parsing, a verdict, or a loss: a class whose ancestry is not sure to lead
+elsewhere is named, and so are its ancestors.
+
+Most classes of a large project are settings, schedulers, servers: the files with a class that may
+be a module are 758 of the 3,231 of vLLM 0.33.0, and a third of its bytes.
+"""
+
+from __future__ import annotations
+
+import builtins
+import codecs
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from devicelint.torch_api import NOT_MODULES, canonical, is_module_class
+
+# Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
+# whether they start a line is looked at afterwards.
+
+#: brackets one level deep, and comments, which may hold any
+_HEADER = re.compile(
+    rb"class[ \t\\\n]+([\w\x80-\xff]+)[ \t\\\n]*(?:\[[^\]]*\])?[ \t\\\n]*"
+    rb"(?:(\()((?:[^()#]++|\([^()]*\)|#[^\n]*)*+\))?)?"
+)
+_COMMENT = re.compile(r"#[^\n]*")
+_SUBSCRIPT = re.compile(r"\[[^\[\]]*\]")
+_KEYWORD = re.compile(r"\b\w+\s*=\s*[\w.]+(?:\([^()]*\))?")
+_DOTTED = re.compile(r"[A-Za-z_][\w.]*")
+
+_FROM = re.compile(
+    rb"from[ \t]*([.\w\x80-\xff]+)[ \t\\\n]+import\b[ \t\\\n]*"
+    rb"(\((?:[^()#]++|#[^\n]*)*+\)|[^\n(]*(?:\\\n[^\n]*)*)"
+)
+_IMPORT = re.compile(rb"import[ \t]+([^\n#;]+)")
+
+#: Finds the file of an imported name, see `Locator.find`.
+Find = Callable[[str, str], tuple[str, int] | None]
+
+_BUILTINS = frozenset(dir(builtins))
+
+#: A base that cannot be told from the text.
+_UNKNOWN = "?"
+
+
+def prospects(
+    contents: Mapping[str, bytes], find: Find, extra_bases: Collection[str]
+) -> Mapping[str, frozenset[str]]:
+    """Give for each file the names of its classes that may be modules, or be inherited by one.
+
+    `contents` are the files by absolute path.  A file outside them may hold anything.
+    """
+    texts = _Texts(contents, find, extra_bases)
+    chosen: dict[str, set[str]] = {}
+    for path, data in contents.items():
+        if b"class" not in data:
+            continue
+        for name in texts.headers(path):
+            if texts.may_be_module(path, name):
+                texts.gather(path, name, chosen)
+    return {path: frozenset(names) for path, names in chosen.items()}
+
+
+class _Texts:
+    """The class headers and imports of files, read when asked for."""
+
+    def __init__(
+        self, contents: Mapping[str, bytes], find: Find, extra_bases: Collection[str]
+    ) -> None:
+        self._contents = contents
+        self._find = find
+        self._extra_bases = extra_bases
+        self._extra_names = {name.rpartition(".")[2] for name in extra_bases}
+        self._headers: dict[str, dict[str, list[str]]] = {}
+        self._imports: dict[str, dict[str, list[str]]] = {}
+        self._verdicts: dict[tuple[str, str], bool] = {}
+        self._reassigned: dict[tuple[str, str], bool] = {}
+
+    def headers(self, path: str) -> Mapping[str, list[str]]:
+        """Give the classes of a file by name, with the dotted names that their bases mention."""
+        known = self._headers.get(path)
+        if known is None:
+            known = self._headers[path] = {}
+            for name, bases in _headers_of(_normalised(self._contents[path])):
+                known.setdefault(name, []).extend(bases)
+        return known
+
+    def may_be_module(self, path: str, name: str) -> bool:
+        """Say False only of a class that is sure not to be a module."""
+        known = self._verdicts.get((path, name))
+        if known is None:
+            self._verdicts[path, name] = False  # cuts cycles
+            known = self._verdicts[path, name] = name in self._extra_names or any(
+                self._leads_to_module(path, base) for base in self.headers(path)[name]
+            )
+        return known
+
+    def gather(self, path: str, name: str, chosen: dict[str, set[str]]) -> None:
+        """Add a class and its ancestors to those chosen."""
+        names = chosen.setdefault(path, set())
+        if name in names:
+            return
+        names.add(name)
+        for base in self.headers(path)[name]:
+            for holder, found in self._classes(path, base):
+                self.gather(holder, found, chosen)
+
+    def _leads_to_module(self, path: str, base: str) -> bool:
+        targets = list(self._targets(path, base))
+        return not targets or any(
+            self._may_be_module(*target) if isinstance(target, tuple) else target == _UNKNOWN
+            for target in targets
+        )
+
+    def _may_be_module(self, path: str, name: str) -> bool:
+        return self.may_be_module(path, name) or self._is_reassigned(path, name)
+
+    def _is_reassigned(self, path: str, name: str) -> bool:
+        """Tell a name that may stand for something else than the class of that name as well."""
+        known = self._reassigned.get((path, name))
+        if known is None:
+            data, encoded = self._contents[path], name.encode()
+            known = encoded + b" = " in data or encoded + b"=" in data
+            self._reassigned[path, name] = known
+        return known
+
+    def _classes(self, path: str, base: str) -> Iterator[tuple[str, str]]:
+        for target in self._targets(path, base):
+            if isinstance(target, tuple):
+                yield target
+
+    def _targets(self, path: str, name: str, depth: int = 0) -> Iterator[tuple[str, str] | str]:
+        """Say what a name in a file is: classes, `_UNKNOWN`, or "" for what is no module."""
+        root, _, rest = name.partition(".")
+        found = False
+        if root in self.headers(path):
+            found = True
+            yield (path, root) if not rest else _UNKNOWN
+        for target in self._imported(path).get(root, ()):
+            found = True
+            dotted = f"{target}.{rest}" if rest else target
+            yield from self._outside(path, dotted, depth) if depth < 8 else (_UNKNOWN,)
+        if not found:
+            yield "" if root in _BUILTINS and not rest else _UNKNOWN
+
+    def _outside(self, path: str, dotted: str, depth: int) -> Iterator[tuple[str, str] | str]:
+        found = self._find(path, dotted)
+        if found is None:
+            name = canonical(dotted)
+            known = not dotted.startswith(".") and not is_module_class(name)
+            known = known and name not in self._extra_bases and name.startswith(NOT_MODULES)
+            yield "" if known else _UNKNOWN
+            return
+        file, used = found
+        parts = [part for part in dotted.lstrip(".").split(".") if part][used:]
+        if not parts or file not in self._contents:
+            yield _UNKNOWN
+        else:
+            yield from self._targets(file, ".".join(parts), depth + 1)
+
+    def _imported(self, path: str) -> Mapping[str, list[str]]:
+        known = self._imports.get(path)
+        if known is None:
+            known = self._imports[path] = {}
+            for name, target in _imports_of(_normalised(self._contents[path])):
+                known.setdefault(name, []).append(target)
+        return known
+
+
+def _normalised(data: bytes) -> bytes:
+    """Leave out what no header begins with: a byte order mark, other line endings."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def _headers_of(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    end = 0
+    while (match := _HEADER.search(data, end)) is not None:
+        # in prose, what looks like a header may swallow a real one
+        end = match.end(1)
+        if not _starts_line(data, match.start()):
+            continue
+        name = match[1].decode(errors="replace")
+        if match[2] is None:
+            yield name, ()
+        elif match[3] is None:
+            yield name, (_UNKNOWN,)
+        else:
+            yield name, _bases(match[3].decode(errors="replace"))
+
+
+def _starts_line(data: bytes, start: int) -> bool:
+    return not start or not data[data.rfind(b"\n", 0, start) + 1 : start].strip()
+
+
+def _bases(text: str) -> tuple[str, ...]:
+    """List the dotted names in the bases of a class; what subscripts hold is no base."""
+    text = _KEYWORD.sub("", _COMMENT.sub("", text))
+    while "[" in text:
+        shorter = _SUBSCRIPT.sub("", text)
+        if shorter == text:
+            return (_UNKNOWN,)
+        text = shorter
+    return tuple(_DOTTED.findall(text))
+
+
+def _imports_of(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield (local name, dotted target) for the imports of a file, wherever they stand."""
+    for match in _FROM.finditer(data):
+        if not _starts_line(data, match.start()):
+            continue
+        prefix = match[1].decode(errors="replace")
+        joiner = "" if prefix.endswith(".") else "."
+        names = _COMMENT.sub("", match[2].decode(errors="replace")).strip("()\\ \t")
+        for item in names.replace("\\", " ").split(","):
+            words = item.split()
+            if words:
+                yield words[-1], f"{prefix}{joiner}{words[0]}"
+    for match in _IMPORT.finditer(data):
+        if not _starts_line(data, match.start()):
+            continue
+        for item in match[1].decode(errors="replace").split(","):
+            words = item.split()
+            if len(words) == 3:
+                yield words[2], words[0]
+            elif words:
+                root = words[0].partition(".")[0]
+                yield root, root
