@@ -1,6 +1,6 @@
 """Fix copies of large public packages, and check that nothing but the insertions changed.
 
-In: folders with sources; without any, pinned wheels are fetched with pip.  Out: what is wrong, if
+In: folders with sources; without any, the pinned packages of `corpora.py`.  Out: what is wrong, if
 anything is, and counts: findings, fixes by rule, each unfixed kind with its reason, seconds.  Never
 here: the fixer's own net.  The checks are written anew, so that a hole in one is not a hole in
 both.
@@ -20,21 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: Distributions that hold large numbers of modules, by the release that the numbers are for.
-WHEELS = {
-    "vllm": "0.33.0",
-    "transformers": "5.24.0",
-    "diffusers": "0.42.1",
-    "sglang": "0.5.23",
-    "timm": "1.0.31",
-}
+from corpora import PINNED, fetch
 
 #: Rules whose findings no insertion can mend: they say so in their documentation.
 ADVICE_ONLY = frozenset({"DVL006", "DVL008", "DVL011"})
@@ -66,24 +58,6 @@ class Result:
 
 
 # Sources -----------------------------------------------------------------------------------------
-
-
-def fetch(folder: Path) -> list[Path]:
-    """Download the pinned wheels and unpack their Python sources, one folder each."""
-    unpacked = []
-    for name, version in WHEELS.items():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        platform = ["--only-binary=:all:", "--platform", "manylinux_2_28_x86_64", "--platform"]
-        extra = [*platform, "manylinux_2_35_x86_64", "--platform", "any"]
-        subprocess.run([*command, *extra, "-d", folder, f"{name}=={version}"], check=True)
-        (wheel,) = folder.glob(f"{name}-{version}-*.whl")
-        target = folder / f"{name}-{version}"
-        with zipfile.ZipFile(wheel) as archive:
-            members = [one for one in archive.namelist() if one.endswith(".py")]
-            archive.extractall(target, members)
-        wheel.unlink()
-        unpacked.append(target)
-    return unpacked
 
 
 def sources(folder: Path) -> dict[str, bytes]:
@@ -350,13 +324,12 @@ def report(result: Result) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", nargs="*", type=Path, help="sources; else pinned wheels")
+    parser.add_argument("folders", nargs="*", type=Path, help="sources; else pinned packages")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path, help="where to put the counts as JSON")
     options = parser.parse_args()
     sys.setrecursionlimit(10_000)
-    with tempfile.TemporaryDirectory() as name:
-        result = run(options.folders or fetch(Path(name)), options.jobs)
+    result = run(options.folders or fetch(PINNED), options.jobs)
     print(report(result))
     if options.json is not None:
         counts = {name: getattr(result, name) for name in Result.__slots__}
