@@ -13,6 +13,7 @@ from devicelint.arguments import parameters_of
 from devicelint.extras import Extras
 from devicelint.ir import Atom, CallFact, FunctionFacts, Value
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex, Target
+from devicelint.receivers import Receivers, classes_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ class CalleeResolver:
         self._index = index
         self._extras = extras
         self._read = read
+        self.receivers = Receivers(index)
+        #: whether a class came up by its name that is the one which `self` is of
+        self.met_own_class = False
 
     def targets(
         self, state: State, summary: FunctionFacts, value: Value
@@ -62,6 +66,9 @@ class CalleeResolver:
         for atom in value:
             for target in self._target(state, summary, atom):
                 yield target if isinstance(target, External) else self._own(target) or target
+
+    def _meet(self, state: State, key: Key | None) -> None:
+        self.met_own_class = self.met_own_class or key == state.on is not None
 
     def _own(self, target: Callee | ClassTarget) -> External | None:
         return self._extras.constructor_of(target.key)
@@ -98,28 +105,28 @@ class CalleeResolver:
                         yield target
 
     def _has_method(self, state: State, name: str) -> bool:
-        return state.on is not None and bool(self._index.methods(state.on, name))
+        return state.on is not None and bool(self.receivers.methods(state.on, name))
 
     def _target(
         self, state: State, summary: FunctionFacts, atom: Atom
     ) -> Iterator[Callee | ClassTarget | External]:
-        path = state.key[0]
-        match atom:
-            case ("attr", str(name)):
-                yield from self._attribute(state, name)
-            case ("super", str(name)):
-                yield from self._inherited(state, summary, name)
-            case ("ref", str(name)):
-                for target in self._index.resolve(path, name):
-                    yield from self._seen_from(state, target)
-            case ("func", str(qualname)):
-                yield Callee((path, qualname), state.on, False)
-            case ("param", str(name)):
-                yield from self._parameter(state, summary, name)
-            case ("bound", str(name), *base):
-                yield from self._method_of(state, summary, name, tuple(base))
-            case ("call", int(number)):
-                yield from self._result(state, summary, number)
+        # the first part says what it is, see `ir`: `match` would take three times as long
+        kind, path = atom[0], state.key[0]
+        if kind == "ref":
+            for target in self._index.resolve(path, str(atom[1])):
+                yield from self._seen_from(state, target)
+        elif kind == "attr":
+            yield from self._attribute(state, str(atom[1]))
+        elif kind == "super" and len(atom) > 1:
+            yield from self._inherited(state, summary, str(atom[1]))
+        elif kind == "bound":
+            yield from self._method_of(state, summary, str(atom[1]), atom[2:])
+        elif kind == "func":
+            yield Callee((path, str(atom[1])), state.on, False)
+        elif kind == "param":
+            yield from self._parameter(state, summary, str(atom[1]))
+        elif kind == "call":
+            yield from self._result(state, summary, int(atom[1]))
 
     def _seen_from(self, state: State, target: Target) -> Iterator[Callee | ClassTarget | External]:
         """A function named outside; of a method, the class it then runs on."""
@@ -132,17 +139,18 @@ class CalleeResolver:
             return
         owner = (key[0], summary.owner) if summary.owner else None
         if owner is None or summary.kind not in ("method", "class", "setter"):
+            self._meet(state, owner)
             yield Callee(key, owner, False)
             return
         # `Base.method(self, ...)` keeps the class under construction
-        descends = state.on is not None and owner in self._index.ancestry(state.on).classes
+        descends = state.on is not None and self.receivers.descends(state.on, owner)
         yield Callee(key, state.on if descends else owner, summary.kind == "class")
 
     def _inherited(
         self, state: State, summary: FunctionFacts, name: str
     ) -> Iterator[Callee | External]:
         owner = (state.key[0], summary.owner)
-        found = self._index.methods(state.on, name, owner) if state.on is not None else ()
+        found = self.receivers.methods(state.on, name, owner) if state.on is not None else ()
         for function, _ in found:
             yield Callee(function, state.on, True)
         if not found:
@@ -152,7 +160,7 @@ class CalleeResolver:
         """`self.name(...)`: a method, or what constructors and class bodies keep there."""
         if state.on is None:
             return
-        methods = self._index.methods(state.on, name)
+        methods = self.receivers.methods(state.on, name)
         for function, _ in methods:
             summary = self._read(state, function)
             if summary is not None:
@@ -161,7 +169,8 @@ class CalleeResolver:
             yield from list(self._held(state, state.on, name)) or [External(f"self.{name}")]
 
     def _held(self, state: State, on: Key, name: str) -> Iterator[Callee | ClassTarget | External]:
-        for path, value in self._assigned(state, on, name):
+        self._await_constructors(state, on)
+        for path, value in self.receivers.kept(on, name):
             for atom in value:
                 if atom[0] == "func":
                     yield Callee((path, str(atom[1])), on, False)
@@ -169,26 +178,10 @@ class CalleeResolver:
                     for target in self._index.resolve(path, str(atom[1])):
                         yield from self._seen_from(state, target)
 
-    def _assigned(self, state: State, on: Key, name: str) -> Iterator[tuple[str, Value]]:
-        """Give what constructors and class bodies assign to an attribute, with the file."""
-        for holder in self._index.ancestry(on).classes:
-            facts = self._index.class_facts(holder)
-            for bound, value in facts.bindings if facts else ():
-                if bound == name:
-                    yield holder[0], value
-        for function, summary in self._constructors(state, on):
-            for event in summary.events:
-                if event.kind == "attribute" and event.detail == name:
-                    yield function[0], event.value
-
-    def _constructors(self, state: State, on: Key) -> Iterator[tuple[Key, FunctionFacts]]:
-        """Give the `__init__` of a class and of each of its ancestors."""
-        for holder in self._index.ancestry(on).classes:
-            facts = self._index.class_facts(holder)
-            for qualname in dict(facts.methods).get("__init__", ()) if facts else ():
-                summary = self._read(state, (holder[0], qualname))
-                if summary is not None:
-                    yield (holder[0], qualname), summary
+    def _await_constructors(self, state: State, on: Key) -> None:
+        """Have those constructors read that tell what a class keeps in its attributes."""
+        for key in self.receivers.unread(on):
+            self._read(state, key)
 
     def _parameter(
         self, state: State, summary: FunctionFacts, name: str
@@ -209,6 +202,7 @@ class CalleeResolver:
     ) -> Iterator[Callee | External]:
         found = False
         for key in self._classes(state, summary, base):
+            self._meet(state, key)
             for function, _ in self._index.methods(key, name):
                 found = True
                 yield Callee(function, key, True)
@@ -217,24 +211,11 @@ class CalleeResolver:
 
     def _classes(self, state: State, summary: FunctionFacts, atom: Atom) -> Iterator[Key]:
         """Give the project classes that a value may be an object of."""
-        match atom:
-            case ("call", int(number)):
-                yield from self._made_by(state.key[0], summary.calls[number])
-            case ("attr", str(name)) if state.on is not None:
-                for function, facts in self._constructors(state, state.on):
-                    for event in facts.events:
-                        if event.kind == "attribute" and event.detail == name:
-                            for inner in event.value:
-                                if inner[0] == "call":
-                                    call = facts.calls[int(inner[1])]
-                                    yield from self._made_by(function[0], call)
-
-    def _made_by(self, path: str, call: CallFact) -> Iterator[Key]:
-        for atom in call.callees:
-            if atom[0] == "ref":
-                for target in self._index.resolve(path, str(atom[1])):
-                    if isinstance(target, ClassTarget):
-                        yield target.key
+        if atom[0] == "call":
+            yield from classes_made(self._index, state.key[0], summary.calls[int(atom[1])])
+        elif atom[0] == "attr" and state.on is not None:
+            self._await_constructors(state, state.on)
+            yield from self.receivers.made(state.on, str(atom[1]))
 
     def _result(self, state: State, summary: FunctionFacts, number: int) -> Iterator[Callee]:
         """The result of a call is called: a function that it returns, or an object's `__call__`."""
@@ -244,6 +225,7 @@ class CalleeResolver:
             for target in self._target(state, summary, atom):
                 match target:
                     case ClassTarget(key=key) if not self._index.is_module(key):
+                        self._meet(state, key)
                         for function, _ in self._index.methods(key, "__call__"):
                             yield Callee(function, key, True)
                     case Callee():

@@ -21,6 +21,7 @@ from devicelint.extras import Extras
 from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Constructor, Kind
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex
+from devicelint.receivers import Answers, Questions
 from devicelint.torch_api import CONSTRUCTORS
 
 #: Methods of known external bases that call a hook of the class: name -> hooks.
@@ -55,6 +56,7 @@ class Construction:
     """What was reached."""
 
     sites: dict[CallKey, Reach] = field(default_factory=dict)
+    #: what each call may run, on whichever class
     callees: dict[CallKey, dict[Callee | ClassTarget | External, None]] = field(
         default_factory=dict
     )
@@ -97,6 +99,39 @@ class Construction:
         return found
 
 
+#: A function to be visited: on which class, in which context, with which functions as arguments.
+_Push = tuple[Callee, int, Bindings]
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What a function ran on a class; not all of it if it lacks functions still to be read."""
+
+    on: Key
+    pushes: tuple[_Push, ...]
+    lacking: tuple[Key, ...]
+
+
+def _moved(push: _Push, before: Key, now: Key) -> _Push:
+    """Put what ran on one class on another one."""
+    callee, context, bindings = push
+    if bindings:
+        bindings = tuple(
+            (
+                name,
+                tuple(
+                    _on(item, before, now) if isinstance(item, Callee) else item for item in items
+                ),
+            )
+            for name, items in bindings
+        )
+    return _on(callee, before, now), context, bindings
+
+
+def _on(callee: Callee, before: Key, now: Key) -> Callee:
+    return Callee(callee.key, now, callee.bound) if callee.on == before else callee
+
+
 class Walk:
     """Walks from constructors through everything that they run.
 
@@ -109,10 +144,15 @@ class Walk:
         self._index = index
         self._extras = extras
         self._resolver = CalleeResolver(index, self._summary, extras)
+        self._receivers = self._resolver.receivers
         self._queue: deque[State] = deque()
         self._seen: set[tuple[Key, Key | None, int, Bindings]] = set()
         self._waiting: dict[Key, dict[State, None]] = {}
         self._kept: dict[Key, frozenset[int]] = {}
+        #: visits of functions in a context, which need not be made again on classes like theirs
+        self._visits: dict[tuple[Key, int], dict[Questions, dict[Answers, _Visit]]] = {}
+        self._pushed: list[_Push] = []
+        self._lacking: list[Key] = []
 
     def start(self, classes: Iterable[Key], bodies: Iterable[Key]) -> None:
         """Start at the constructors of `classes`, and at `bodies`, which run at import."""
@@ -131,10 +171,14 @@ class Walk:
 
     def resume(self, keys: Iterable[Key]) -> None:
         """Go on with what waited for the functions `keys`, which have been read."""
-        for key in keys:
-            for state in self._waiting.pop(key, ()):
-                self._seen.discard((state.key, state.on, state.context, state.bindings))
-                self._queue.append(state)
+        states = dict.fromkeys(state for key in keys for state in self._waiting.pop(key, ()))
+        for state in states:
+            self._seen.discard((state.key, state.on, state.context, state.bindings))
+            self._queue.append(state)
+        for where in {(state.key, state.context) for state in states} & self._visits.keys():
+            for visits in self._visits[where].values():
+                for answers in [asked for asked, visit in visits.items() if visit.lacking]:
+                    del visits[answers]
         self._run()
 
     def _run(self) -> None:
@@ -144,19 +188,53 @@ class Walk:
             if mark in self._seen:
                 continue
             self._seen.add(mark)
-            summary = self._summary(state, state.key)
-            if summary is None:
+            if state.on is None or state.bindings:
+                self._visit_all(state)
+            elif not self._repeat(state, state.on):
+                self._visit_first(state, state.on)
+
+    def _repeat(self, state: State, on: Key) -> bool:
+        """Do what the function did on another class, or wait as it does; False if `on` differs."""
+        for questions, visits in self._visits.get((state.key, state.context), {}).items():
+            visit = visits.get(self._receivers.answers(on, questions))
+            if visit is None:
                 continue
-            self.result.reached.setdefault(state.key, set()).add(state.on)
-            for number, call in enumerate(summary.calls):
-                self._visit(state, summary, number, call)
-            self._setters(state, summary)
+            for key in visit.lacking:
+                self._waiting.setdefault(key, {})[state] = None
+            if not visit.lacking:
+                self.result.reached.setdefault(state.key, set()).add(on)
+                for push in visit.pushes:
+                    self._push(*_moved(push, visit.on, on), state)
+            return True
+        return False
+
+    def _visit_first(self, state: State, on: Key) -> None:
+        """Visit a function, and note what it asks of its class and what it runs."""
+        self._receivers.take_notes()
+        self._pushed, self._lacking = [], []
+        self._resolver.met_own_class = False
+        self._visit_all(state)
+        if not self._resolver.met_own_class:
+            questions, answers = self._receivers.take_notes()
+            visits = self._visits.setdefault((state.key, state.context), {})
+            visit = _Visit(on, tuple(self._pushed), tuple(self._lacking))
+            visits.setdefault(questions, {})[answers] = visit
+
+    def _visit_all(self, state: State) -> None:
+        summary = self._summary(state, state.key)
+        if summary is None:
+            return
+        self.result.reached.setdefault(state.key, set()).add(state.on)
+        for number, call in enumerate(summary.calls):
+            self._visit(state, summary, number, call)
+        self._setters(state, summary)
 
     def _summary(self, state: State, key: Key) -> FunctionFacts | None:
         """Give a function's summary, or note that `state` waits for it."""
         summary = self._index.summary(key)
         if summary is None:
             self.result.missing[key] = None
+            self._lacking.append(key)
             self._waiting.setdefault(key, {})[state] = None
         return summary
 
@@ -165,6 +243,7 @@ class Walk:
         if state is None:
             self.result.entries[callee.key, callee.on] = None
         else:
+            self._pushed.append((callee, context, bindings))
             runs = (state.key, state.on)
             self.result.leads.setdefault(runs, {})[callee.key, callee.on] = None
         depth = state.depth + 1 if state is not None else 0
@@ -200,13 +279,15 @@ class Walk:
         where = (state.key, number)
         known = self.result.callees.setdefault(where, {})
         for target in self._resolver.targets(state, summary, call.callees):
-            known[target] = None
             match target:
                 case External():
+                    known[target] = None
                     self._external(state, call, where, target, context)
                 case ClassTarget(key=key):
+                    known[target] = None
                     self._construct(state, summary, where, key, context)
-                case Callee():
+                case Callee(key=key, bound=bound):
+                    known[Callee(key, None, bound)] = None
                     self._call(state, summary, call, where, target, context)
 
     def _call(
@@ -233,6 +314,8 @@ class Walk:
         self, state: State, summary: FunctionFacts, where: CallKey, key: Key, context: int
     ) -> None:
         """A class is called: a module is an entry of its own, another object counts if kept."""
+        if key == state.on:
+            self._resolver.met_own_class = True
         if self._index.is_module(key):
             entered = [Callee(item, key, True) for item, _ in self._index.methods(key, "__init__")]
         elif where[1] in self._kept_calls(summary, state.key) and not is_module_body(state.key):
@@ -240,7 +323,7 @@ class Walk:
         else:
             entered = []
         for callee in entered:
-            self.result.callees[where][callee] = None
+            self.result.callees[where][Callee(callee.key, None, callee.bound)] = None
             self.result.callers.setdefault(callee.key, {})[where] = None
 
     def _kept_calls(self, summary: FunctionFacts, key: Key) -> frozenset[int]:
@@ -272,18 +355,11 @@ class Walk:
         for atom in call.callees:
             if atom[0] in ("attr", "super"):
                 hooks = _LIFECYCLE.get(str(atom[1]), ())
-                if atom == ("super", "__init__") and self._inherits_layer(state.on):
+                if atom == ("super", "__init__") and self._receivers.is_layer(state.on):
                     hooks = _LAYER_HOOKS
                 for hook in hooks:
-                    for function, _ in self._index.methods(state.on, hook):
+                    for function, _ in self._receivers.methods(state.on, hook):
                         self._push(Callee(function, state.on, True), context, (), state)
-
-    def _inherits_layer(self, on: Key) -> bool:
-        """Tell a class whose `__init__` is in the end that of a layer of torch.nn."""
-        return any(
-            name.startswith("torch.nn.") and name != "torch.nn.Module"
-            for name in self._index.ancestry(on).externals
-        )
 
     def _setters(self, state: State, summary: FunctionFacts) -> None:
         """`self.name = value` runs a property's setter where there is one."""
@@ -291,7 +367,7 @@ class Walk:
             return
         for event in summary.events:
             if event.kind == "attribute" and event.detail:
-                function = self._index.setter(state.on, event.detail)
+                function = self._receivers.setter(state.on, event.detail)
                 if function is not None:
                     callee = Callee(function, state.on, True)
                     self._push(callee, state.context, (), state)

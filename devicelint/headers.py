@@ -15,14 +15,14 @@ import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from devicelint.torch_api import NOT_MODULES, canonical, is_module_class
+from devicelint.torch_api import canonical, is_foreign_class, is_module_class
 
 # Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
 # whether they start a line is looked at afterwards.
 
 #: brackets one level deep, and comments, which may hold any
 _HEADER = re.compile(
-    rb"class[ \t\\\n]+([\w\x80-\xff]+)[ \t\\\n]*(?:\[[^\]]*\])?[ \t\\\n]*"
+    rb"class(?:[ \t]|\\\n)+([\w\x80-\xff]+)(?:[ \t]|\\\n)*(?:\[[^\]]*\])?(?:[ \t]|\\\n)*"
     rb"(?:(\()((?:[^()#]++|\([^()]*\)|#[^\n]*)*+\))?)?"
 )
 _COMMENT = re.compile(r"#[^\n]*")
@@ -31,7 +31,7 @@ _KEYWORD = re.compile(r"\b\w+\s*=\s*[\w.]+(?:\([^()]*\))?")
 _DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 
 _FROM = re.compile(
-    rb"from[ \t]*([.\w\x80-\xff]+)[ \t\\\n]+import\b[ \t\\\n]*"
+    rb"from[ \t]*([.\w\x80-\xff]+)(?:[ \t]|\\\n)+import\b(?:[ \t]|\\\n)*"
     rb"(\((?:[^()#]++|#[^\n]*)*+\)|[^\n(]*(?:\\\n[^\n]*)*)"
 )
 _IMPORT = re.compile(rb"import[ \t]+([^\n#;]+)")
@@ -150,7 +150,7 @@ class _Texts:
         if found is None:
             name = canonical(dotted)
             known = not dotted.startswith(".") and not is_module_class(name)
-            known = known and name not in self._extra_bases and name.startswith(NOT_MODULES)
+            known = known and name not in self._extra_bases and is_foreign_class(name)
             yield "" if known else _UNKNOWN
             return
         file, used = found

@@ -6,14 +6,14 @@ ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from math import prod
 
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
-from devicelint.torch_api import NOT_MODULES, canonical, is_module_class
+from devicelint.torch_api import canonical, is_foreign_class, is_module_class
 from devicelint.values import bare_name
 
 #: a class or function: (path of its file, qualified name in it)
@@ -90,6 +90,25 @@ class _FileTable:
             self.named.setdefault(plain, []).append(qualname)
 
 
+class _ClassTable:
+    """What the body of one class holds, by name."""
+
+    __slots__ = ("bindings", "callables", "methods", "setters")
+
+    def __init__(self, facts: ClassFacts) -> None:
+        self.methods = dict(facts.methods)
+        self.bindings = dict(facts.bindings)
+        #: names bound to what may be a function
+        self.callables = {
+            name for name, value in facts.bindings if any(atom[0] == "ref" for atom in value)
+        }
+        #: the first of several
+        self.setters = dict(reversed(facts.setters))
+
+
+_NO_CLASS = _ClassTable(ClassFacts("", (), (), (), (), (), 0))
+
+
 class ProjectIndex:
     """Answers questions across files, remembering every answer."""
 
@@ -108,6 +127,9 @@ class ProjectIndex:
         self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
         self._ancestries: dict[Key, Ancestry] = {}
         self._modules: dict[Key, bool] = {}
+        self._bodies: dict[Key, _ClassTable] = {}
+        self._held: dict[Key, Mapping[str, tuple[Key, ...]]] = {}
+        self._setters: dict[Key, Mapping[str, Key]] = {}
         self._methods: dict[tuple[Key, str, Key | None], tuple[tuple[Key, Key], ...]] = {}
 
     # -- files ---------------------------------------------------------------------------------
@@ -295,7 +317,7 @@ class ProjectIndex:
             base.rpartition(".")[2] in own for base in self._extra_bases
         ):
             return True
-        odd = [name for name in ancestry.externals if not name.startswith(NOT_MODULES)]
+        odd = [name for name in ancestry.externals if not is_foreign_class(name)]
         if not ancestry.unknown or (ancestry.externals and not odd):
             return False
         match self._unknown_bases:
@@ -335,44 +357,88 @@ class ProjectIndex:
 
     def _find_method(self, key: Key, name: str, after: Key | None) -> Iterator[tuple[Key, Key]]:
         ancestry = self.ancestry(key)
-        for line in ancestry.lines:
-            if after not in ancestry.classes:
+        if after not in ancestry.classes:
+            if len(ancestry.lines) == 1:
+                yield from self._first_holder(self._holders(key).get(name, ()), name)
+                return
+            for line in ancestry.lines:
                 yield from self._first_holder(line, name)
-            elif after in line:
+            return
+        for line in ancestry.lines:
+            if after in line:
                 yield from self._first_holder(line[line.index(after) + 1 :], name)
 
-    def _first_holder(self, line: tuple[Key, ...], name: str) -> Iterator[tuple[Key, Key]]:
+    def _holders(self, key: Key) -> Mapping[str, tuple[Key, ...]]:
+        """Give for each name the classes, in order of resolution, that may have the method.
+
+        A class that adds nothing to its only base shares the answer of that.
+        """
+        known = self._held.get(key)
+        if known is None:
+            (line,) = self.ancestry(key).lines
+            merged: dict[str, tuple[Key, ...]] = {}
+            rest = line[1:]
+            if rest and self.ancestry(rest[0]).lines == (rest,):
+                merged.update(self._holders(rest[0]))
+                rest = ()
+            for holder in (*reversed(rest), key):
+                body = self._body(holder)
+                merged.update(dict.fromkeys(body.methods, (holder,)))
+                for name in body.callables.difference(body.methods):
+                    # what it is bound to may be no function: the next one counts then
+                    merged[name] = (holder, *merged.get(name, ()))
+            known = self._held[key] = merged
+        return known
+
+    def _first_holder(self, line: Iterable[Key], name: str) -> Iterator[tuple[Key, Key]]:
         for holder in line:
-            facts = self.class_facts(holder)
-            if facts is None:
-                continue
-            found = [
-                ((holder[0], qualname), holder)
-                for method, qualnames in facts.methods
-                if method == name
-                for qualname in qualnames
-            ]
-            for bound, value in facts.bindings:
-                if bound == name:
-                    for atom in value:
-                        if atom[0] == "ref":
-                            found += [
-                                (target.key, holder)
-                                for target in self.resolve(holder[0], str(atom[1]))
-                                if isinstance(target, FunctionTarget)
-                            ]
+            found = [((holder[0], item), holder) for item in self.defined_in(holder, name)]
+            for atom in self.bound_in(holder, name):
+                if atom[0] == "ref":
+                    found += [
+                        (target.key, holder)
+                        for target in self.resolve(holder[0], str(atom[1]))
+                        if isinstance(target, FunctionTarget)
+                    ]
             if found:
                 yield from found
                 return
 
+    def defined_in(self, key: Key, name: str) -> tuple[str, ...]:
+        """Give the qualified names of the methods of a name in the body of one class."""
+        return self._body(key).methods.get(name, ())
+
+    def bound_in(self, key: Key, name: str) -> Value:
+        """Give the value that the body of one class binds to a name."""
+        return self._body(key).bindings.get(name, ())
+
+    def bindings_of(self, key: Key) -> Mapping[str, Value]:
+        """Give the names that the body of one class binds, with their values."""
+        return self._body(key).bindings
+
     def setter(self, key: Key, name: str) -> Key | None:
         """Find the property setter that `self.name = value` calls, if there is one."""
-        for holder in self.ancestry(key).classes:
-            facts = self.class_facts(holder)
-            for setter, qualname in facts.setters if facts else ():
-                if setter == name:
-                    return holder[0], qualname
-        return None
+        return self._setters_of(key).get(name)
+
+    def _setters_of(self, key: Key) -> Mapping[str, Key]:
+        known = self._setters.get(key)
+        if known is None:
+            classes = self.ancestry(key).classes
+            known = {
+                name: (holder[0], qualname)
+                for holder in reversed(classes)
+                for name, qualname in self._body(holder).setters.items()
+            }
+            self._setters[key] = known
+        return known
+
+    def _body(self, key: Key) -> _ClassTable:
+        known = self._bodies.get(key)
+        if known is None:
+            facts = self.class_facts(key)
+            known = _NO_CLASS if facts is None else _ClassTable(facts)
+            self._bodies[key] = known
+        return known
 
 
 def _c3(sequences: Sequence[tuple[Key, ...]]) -> list[Key]:

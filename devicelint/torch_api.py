@@ -9,6 +9,7 @@ device), unless the comment says otherwise; `tests/test_torch_api.py` runs them 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -514,32 +515,17 @@ _TRANSFORMERS_SUFFIXES = (
 _TRANSFORMERS_NON_MODULES = ("Auto", "DataCollator")
 
 
-#: External bases that are known not to make a class an nn.Module.
-NOT_MODULES = (
-    "builtins.",
-    "abc.",
-    "typing.",
-    "typing_extensions.",
-    "enum.",
-    "dataclasses.",
-    "collections.",
-    "torch.autograd.",
-    "torch.utils.data.",
-    "torch.optim.",
-    "torch.distributed.",
-    "mlx.",
-    "flax.",
-    "jax.",
-    "keras.",
-    "tensorflow.",
-    "paddle.",
-    "mindspore.",
-    "numpy.",
-    "unittest.",
-    "pydantic.",
-    "_pytest.",
-    "doctest.",
+#: Packages, besides Python's own, no class of which makes a class an nn.Module.
+_FOREIGN_PREFIXES = (
+    *("torch.autograd.", "torch.utils.data.", "torch.optim.", "torch.distributed."),
+    *("mlx.", "flax.", "jax.", "keras.", "tensorflow.", "paddle.", "mindspore.", "numpy."),
+    *("pydantic.", "msgspec.", "typing_extensions.", "_pytest."),
 )
+
+
+def is_foreign_class(name: str) -> bool:
+    """Tell a base outside the project that is known not to make a class an nn.Module."""
+    return name.partition(".")[0] in sys.stdlib_module_names or name.startswith(_FOREIGN_PREFIXES)
 
 
 def is_module_class(qualified: str) -> bool:

@@ -66,7 +66,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dataflow",),
     ("facts",),
     ("project",),
-    ("extras",),
+    ("extras", "receivers"),
     ("callees",),
     ("construction",),
     ("flow", "groups"),
