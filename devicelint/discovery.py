@@ -47,9 +47,13 @@ class Discovery:
 
 def shown_path(path: str | Path, cwd: Path) -> str:
     """Write a path as users see it: relative to `cwd` when below it, forward slashes."""
-    absolute = Path(os.path.abspath(cwd / path))
-    base = Path(os.path.abspath(cwd))
-    return (absolute.relative_to(base) if absolute.is_relative_to(base) else absolute).as_posix()
+    return _shown(os.path.abspath(cwd / path), os.path.abspath(cwd))
+
+
+def _shown(absolute: str, base: str) -> str:
+    below = os.path.join(base, "")
+    shown = absolute.removeprefix(below) if absolute != base else "."
+    return shown.replace(os.sep, "/") if os.sep != "/" else shown
 
 
 def discover(
@@ -87,7 +91,8 @@ def discover(
             found.append(absolute)
         else:
             problems.append(Diagnostic(shown, 0, 0, "no such file or folder"))
-    files = sorted(shown_path(path, cwd) for path in _without_aliases(found))
+    top = os.path.abspath(cwd)
+    files = sorted(_shown(path, top) for path in _without_aliases(found))
     return Discovery(tuple(files), tuple(sorted(set(problems), key=lambda item: item.path)))
 
 
@@ -218,7 +223,7 @@ def _walk(
                 yield from _walk(entry.path, keep, ignores)
         elif (
             entry.name.endswith(".py")
-            and os.path.isfile(entry.path)
+            and entry.is_file()
             and not keep.excludes_file(entry.path, top=folder)
             and not _is_ignored(entry.path, "", ignores)
         ):

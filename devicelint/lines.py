@@ -11,6 +11,7 @@ import textwrap
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from devicelint.model import Location
 
@@ -22,7 +23,11 @@ class LineIndex:
 
     def __init__(self, utf8: bytes) -> None:
         self._utf8 = utf8
-        self._starts = [0, *(match.end() for match in _NEWLINE.finditer(utf8))]
+        # bytes know no other line ends than these three (str has a dozen)
+        lines = utf8.splitlines(keepends=True)
+        self._starts = [0, *accumulate(map(len, lines))]
+        if lines and not lines[-1].endswith((b"\n", b"\r")):
+            del self._starts[-1]
         first = _NEWLINE.search(utf8)
         self.newline = first.group().decode() if first else "\n"
 

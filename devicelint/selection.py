@@ -42,11 +42,11 @@ class Coverage:
         self._folders = [folder for folder in folders if os.path.isdir(folder)]
         self._known: dict[str, bool] = {}
 
-    def is_whole(self, path: Path) -> bool:
+    def is_whole(self, path: str) -> bool:
         """Say whether all that may call into a file is being checked with it."""
-        folder = os.path.dirname(os.path.abspath(path))
+        folder = os.path.dirname(os.path.join(self.cwd, path))
         if folder not in self._known:
-            package = Path(_outermost_package(folder))
+            package = Path(_outermost_package(os.path.abspath(folder)))
             self._known[folder] = any(package.is_relative_to(given) for given in self._folders)
         return self._known[folder]
 
@@ -74,10 +74,10 @@ def select(
 ) -> Selected:
     """Keep what the user wants to know of a file."""
     report = FileReport(source.path, diagnostics=analysis.diagnostics)
-    path = coverage.cwd / source.path
-    whole = coverage.is_whole(path)
+    whole = coverage.is_whole(source.path)
     if not analysis.findings and analysis.looked is None:
         return Selected(report, whole=whole)
+    path = coverage.cwd / source.path
     text = decode(source.data).text
     suppressions = parse_suppressions(text)
     found = [*analysis.findings]

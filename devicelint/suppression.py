@@ -84,7 +84,7 @@ def may_hold_directive(data: bytes) -> bool:
     """Say False only of a file in which no directive is this tool's own."""
     # For 69 MB the plain searches take 0.3 s, the pattern 1.4 s.
     lower = data.lower()
-    likely = b"devicelint" in lower or b"dvl" in lower
+    likely = b"devicelint" in lower or (b"noqa" in lower and b"dvl" in lower)
     return likely and _MAY_HOLD_OURS.search(data) is not None
 
 

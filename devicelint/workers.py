@@ -75,7 +75,7 @@ class Workers:
         if self._jobs == 1 or len(items) < 20:
             yield from _judge(items)
         else:
-            size = max(1, len(items) // (self._jobs * 4))
+            size = max(1, len(items) // (self._jobs * 8))
             chunks = [items[start : start + size] for start in range(0, len(items), size)]
             yield from self._spread(_judge, chunks)
 
