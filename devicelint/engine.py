@@ -20,7 +20,7 @@ from devicelint.extras import extras
 from devicelint.files import SourceError, SourceFile
 from devicelint.gate import may_hold_candidate, sets_up_process_group
 from devicelint.headers import prospects
-from devicelint.joining import FactStore, Prospects, join
+from devicelint.joining import FactStore, Find, Prospects, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.reading import fault_of
@@ -157,25 +157,33 @@ class _Run:
         if not may_yield:
             return self._nothing(small)
         find = Locator(self._settings.search_paths, str(self._cwd)).find
-        classes = prospects(everything, find, self._settings.extra_bases)
-        grouping = [path for path, data in everything.items() if sets_up_process_group(data)]
-        first = dict.fromkeys((*classes, *grouping))
-        self._stopwatch.lap("gate")
-        heavy = sum(len(everything[path]) for path in first) > POOL_THRESHOLD
-        with Workers(self._jobs if heavy else 1) as workers:
+        with Workers(1 if small else self._jobs, everything) as workers:
+            with_classes = [path for path, data in everything.items() if b"class" in data]
+            headers = {
+                path: read
+                for path, read in workers.headers(with_classes)
+                if not isinstance(read, Diagnostic)
+            }
+            classes = prospects(everything, headers, find, self._settings.extra_bases)
+            grouping = [path for path, data in everything.items() if sets_up_process_group(data)]
+            first = dict.fromkeys((*classes, *grouping))
+            self._stopwatch.lap("gate")
             none: frozenset[str] = frozenset()
-            self._read(store, workers, {path: classes.get(path, none) for path in first})
+            self._read(store, workers, {path: classes.get(path, none) for path in first}, find)
             self._note_faults(store, small)
-            # what these name is in other files, which are read together and not one by one
-            for wanted in store.trails(find):
-                self._read(store, workers, wanted)
             workers.prepare_to_judge()
             self._tell("joining", 0, 0)
             targets, looked = join(
-                store, everything, self._settings, find, self._own, Prospects(classes, grouping)
+                store,
+                everything,
+                self._settings,
+                find,
+                self._own,
+                Prospects(classes, grouping),
+                workers.extend,
             )
             self._stopwatch.lap("project")
-            judged = self._judge(workers, everything, targets)
+            judged = self._judge(workers, targets)
         self._stopwatch.lap("findings")
         return {
             source.path: _analysis(
@@ -196,20 +204,28 @@ class _Run:
         return may_hold_candidate(data) or self._own.may_name(data) or sets_up_process_group(data)
 
     def _read(
-        self, store: FactStore, workers: Workers, wanted: Mapping[str, frozenset[str]]
+        self, store: FactStore, workers: Workers, first: Mapping[str, frozenset[str]], find: Find
     ) -> None:
-        """Read what is `wanted` by name of each file, from the cache if that knows the file."""
-        todo = {
-            path: (self._by_path[path].data, names)
-            for path, names in wanted.items()
-            if not store.recall(path)
-        }
+        """Read what is named of each file, then what this leads to in others."""
+        total = 0
+
+        def unknown(wanted: Mapping[str, frozenset[str]]) -> Mapping[str, frozenset[str]]:
+            return {path: names for path, names in wanted.items() if not store.recall(path)}
+
+        def further() -> Mapping[str, frozenset[str]]:
+            nonlocal total
+            todo: Mapping[str, frozenset[str]] = {}
+            while not todo and (wanted := store.trails(find)):
+                todo = unknown(wanted)
+            total += len(todo)
+            return todo
+
+        todo = unknown(first) or further()
+        total = len(todo)
         self._stopwatch.lap("cache")
-        done = len(wanted) - len(todo)
-        for path, outcome in workers.read(todo):
+        for done, (path, outcome) in enumerate(workers.read(todo, further), start=1):
             store.put(path, outcome)
-            done += 1
-            self._tell("reading", done, len(wanted))
+            self._tell("reading", done, total)
         self._stopwatch.lap("facts")
 
     def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
@@ -221,21 +237,21 @@ class _Run:
                     store.problems[path] = fault
 
     def _judge(
-        self, workers: Workers, gated: Mapping[str, bytes], targets: Mapping[str, FileTargets]
+        self, workers: Workers, targets: Mapping[str, FileTargets]
     ) -> Mapping[str, tuple[Finding, ...] | Diagnostic]:
         """Turn targets into findings; the same targets in the same text give the same ones."""
         policy = self._settings.policy()
         judged: dict[str, tuple[Finding, ...] | Diagnostic] = {}
-        todo: dict[str, tuple[bytes, FileTargets]] = {}
+        todo: dict[str, FileTargets] = {}
         keys: dict[str, str] = {}
-        for path in targets.keys() & gated.keys():
+        for path in targets:
             if self._cache is not None:
                 keys[path] = run_digest(repr((policy, targets[path])), [("", self._digests[path])])
                 known = self._cache.findings(keys[path])
                 if known is not None:
                     judged[path] = known
                     continue
-            todo[path] = (gated[path], targets[path])
+            todo[path] = targets[path]
         for path, outcome in workers.judge(todo, policy):
             judged[path] = outcome
             if self._cache is not None and not isinstance(outcome, Diagnostic):

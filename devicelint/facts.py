@@ -57,9 +57,10 @@ def process_group_facts(tree: ast.Module, facts: ModuleFacts) -> ModuleFacts:
 
 
 def extend_facts(text: str, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
-    """Read the functions `wanted` of a file; raises KeyError if one is not among its `unread`.
+    """Read the functions `wanted` of a file and give just what is new; see `joined`.
 
-    `text` is that of the file with its newlines normalised.  Raises SyntaxError.
+    `text` is that of the file with its newlines normalised.  Raises SyntaxError, and KeyError if a
+    function is not among the `unread` ones.
     """
     names = list(wanted)
     reader = Reader(text)
@@ -67,26 +68,31 @@ def extend_facts(text: str, facts: ModuleFacts, wanted: Iterable[str]) -> Module
     for name in names:
         reader.nodes[name]
     reader.read_functions(names, ())
-    extended = reader.extended(facts)
-    reader.forget()
-    return extended
+    return reader.news(facts)
 
 
 def extend_facts_from(tree: ast.Module, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
-    """Read functions in the tree of the whole file, nested ones too."""
+    """Read functions in the tree of the whole file, nested ones too; give just what is new."""
     reader = Reader("")
     reader.survey(tree, None)
-    have = {summary.qualname: summary for summary in facts.summaries}
-    missing = [name for name in wanted if name not in have]
+    missing = list(wanted)
     # a nested function is known once the function around it has been read (again)
     around = sorted({name.partition(".<locals>.")[0] for name in missing})
-    reader.summaries |= {name: item for name, item in have.items() if name not in around}
+    reader.summaries.clear()
     reader.read_functions(around, ())
     reader.read_functions(missing, ())
-    reader.summaries |= have
-    extended = reader.extended(facts)
-    reader.forget()
-    return extended
+    return reader.news(facts)
+
+
+def joined(facts: ModuleFacts, news: ModuleFacts) -> ModuleFacts:
+    """Add what `extend_facts` has found; of what was read twice, the first reading holds."""
+    summaries = {item.qualname: item for item in (*news.summaries, *facts.summaries)}
+    return facts._replace(
+        classes=(*facts.classes, *news.classes),
+        functions=tuple(dict.fromkeys((*facts.functions, *news.functions))),
+        summaries=tuple(summaries.values()),
+        unread=tuple(item for item in facts.unread if item.qualname not in summaries),
+    )
 
 
 class Reader:
@@ -121,7 +127,6 @@ class Reader:
         self.classes = {item.qualname: item for item in facts.classes}
         self.functions = dict.fromkeys(facts.functions)
         self.defined = set(facts.shadowing)
-        self.summaries = {item.qualname: item for item in facts.summaries}
         for item in facts.unread:
             self._enlist(item.qualname, item, item.owner, None)
 
@@ -374,16 +379,20 @@ class Reader:
             shadowing=tuple(sorted(shadowing)),
         )
 
-    def extended(self, facts: ModuleFacts) -> ModuleFacts:
-        """Give facts with what has been read since."""
-        return facts._replace(
-            classes=tuple(
-                ({item.qualname: item for item in facts.classes} | self.classes).values()
-            ),
-            functions=tuple(dict.fromkeys((*facts.functions, *self.functions))),
+    def news(self, facts: ModuleFacts) -> ModuleFacts:
+        """Give what has been read beyond what was known, and let go of the rest."""
+        known = {item.qualname for item in facts.classes}
+        functions = set(facts.functions)
+        news = ModuleFacts(
+            imports=(),
+            stars=(),
+            classes=tuple(item for name, item in self.classes.items() if name not in known),
+            functions=tuple(name for name in self.functions if name not in functions),
+            bindings=(),
             summaries=tuple(self.summaries.values()),
-            unread=tuple(item for item in facts.unread if item.qualname not in self.summaries),
         )
+        self.forget()
+        return news
 
     def _unread(self) -> tuple[Unread, ...]:
         return tuple(

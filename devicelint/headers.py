@@ -14,6 +14,7 @@ import builtins
 import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
 
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
 
@@ -45,18 +46,34 @@ _BUILTINS = frozenset(dir(builtins))
 _UNKNOWN = "?"
 
 
+class FileHeaders(NamedTuple):
+    """The classes of a file by name, with the dotted names that their bases mention, and what
+    each name is imported from.  A name may occur several times in either."""
+
+    classes: tuple[tuple[str, tuple[str, ...]], ...]
+    imports: tuple[tuple[str, str], ...]
+
+
+def read_headers(data: bytes) -> FileHeaders:
+    """Read the headers of classes and the imports in a file's bytes, wherever they stand."""
+    text = _normalised(data)
+    return FileHeaders(tuple(_headers_of(text)), tuple(_imports_of(text)))
+
+
 def prospects(
-    contents: Mapping[str, bytes], find: Find, extra_bases: Collection[str]
+    contents: Mapping[str, bytes],
+    headers: Mapping[str, FileHeaders],
+    find: Find,
+    extra_bases: Collection[str],
 ) -> Mapping[str, frozenset[str]]:
     """Give for each file the names of its classes that may be modules, or be inherited by one.
 
-    `contents` are the files by absolute path.  A file outside them may hold anything.
+    `contents` are the files by absolute path; `headers` are those of files with classes.  A file
+    outside `contents` may hold anything.
     """
-    texts = _Texts(contents, find, extra_bases)
+    texts = _Texts(contents, headers, find, extra_bases)
     chosen: dict[str, set[str]] = {}
-    for path, data in contents.items():
-        if b"class" not in data:
-            continue
+    for path in headers:
         for name in texts.headers(path):
             if texts.may_be_module(path, name):
                 texts.gather(path, name, chosen)
@@ -67,23 +84,34 @@ class _Texts:
     """The class headers and imports of files, read when asked for."""
 
     def __init__(
-        self, contents: Mapping[str, bytes], find: Find, extra_bases: Collection[str]
+        self,
+        contents: Mapping[str, bytes],
+        headers: Mapping[str, FileHeaders],
+        find: Find,
+        extra_bases: Collection[str],
     ) -> None:
         self._contents = contents
+        self._read = dict(headers)
         self._find = find
         self._extra_bases = extra_bases
         self._extra_names = {name.rpartition(".")[2] for name in extra_bases}
-        self._headers: dict[str, dict[str, list[str]]] = {}
+        self._classes_in: dict[str, dict[str, list[str]]] = {}
         self._imports: dict[str, dict[str, list[str]]] = {}
         self._verdicts: dict[tuple[str, str], bool] = {}
         self._reassigned: dict[tuple[str, str], bool] = {}
 
+    def _file(self, path: str) -> FileHeaders:
+        known = self._read.get(path)
+        if known is None:
+            known = self._read[path] = read_headers(self._contents[path])
+        return known
+
     def headers(self, path: str) -> Mapping[str, list[str]]:
         """Give the classes of a file by name, with the dotted names that their bases mention."""
-        known = self._headers.get(path)
+        known = self._classes_in.get(path)
         if known is None:
-            known = self._headers[path] = {}
-            for name, bases in _headers_of(_normalised(self._contents[path])):
+            known = self._classes_in[path] = {}
+            for name, bases in self._file(path).classes:
                 known.setdefault(name, []).extend(bases)
         return known
 
@@ -164,7 +192,7 @@ class _Texts:
         known = self._imports.get(path)
         if known is None:
             known = self._imports[path] = {}
-            for name, target in _imports_of(_normalised(self._contents[path])):
+            for name, target in self._file(path).imports:
                 known.setdefault(name, []).append(target)
         return known
 

@@ -7,7 +7,7 @@ the statements that were looked at.  Never here: processes, the cache's folder, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from devicelint.cache import Cache
 from devicelint.construction import Construction, Walk, is_body
 from devicelint.extras import Extras
-from devicelint.files import SourceError
+from devicelint.facts import joined
 from devicelint.flow import Flow
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Looked
@@ -29,6 +29,12 @@ from devicelint.values import bare_name
 #: Finds the file of an imported name, see `Locator.find`.
 Find: TypeAlias = Callable[[str, str], tuple[str, int] | None]
 
+#: Reads functions of given files, by path, facts and names; see `Workers.extend`.
+Extend: TypeAlias = Callable[
+    [Iterable[tuple[str, ModuleFacts, tuple[str, ...]]]],
+    Iterable[tuple[str, ModuleFacts | Diagnostic]],
+]
+
 
 class FactStore:
     """What was read of each file, by absolute path; further files are read when asked for."""
@@ -39,76 +45,89 @@ class FactStore:
         self.problems: dict[str, Diagnostic] = {}
         #: digests of the files outside the run that were read ("": not there)
         self.rests_on: dict[str, str] = {}
-        self._contents = dict(contents)
+        self._contents = contents
+        #: the bytes of files outside the run
+        self._found: dict[str, bytes] = {}
         self._cache = cache
         self._facts: dict[str, ModuleFacts | None] = {}
+        # what `trails` has still to follow, has followed, and waits for
+        self._fresh: list[str] = []
+        self._followed: set[tuple[str, str]] = set()
+        self._waiting: dict[str, list[tuple[str, ...]]] = {}
+        self._asked: set[str] = set()
+        self._imports: dict[str, Mapping[str, tuple[str, ...]]] = {}
         self._digests = dict(digests)
 
     def put(self, path: str, outcome: ModuleFacts | Diagnostic) -> None:
         """Note what a given file yielded."""
         if isinstance(outcome, ModuleFacts):
             self._facts[path] = outcome
+            self._fresh.append(path)
             self._keep(path, outcome)
         else:
             self.problems[path] = outcome
 
     def recall(self, path: str) -> bool:
         """Take the facts of a given file from the cache; False if they are not there."""
+        self._asked.add(path)
         digest = self._digests.get(path)
         known = self._cache.facts(digest) if self._cache is not None and digest else None
         if known is not None:
             self._facts[path] = known
+            self._fresh.append(path)
         return known is not None
 
-    def trails(self, find: Find) -> Iterator[Mapping[str, frozenset[str]]]:
-        """Give the given files to read next, and the names asked for in each, until all that was
-        read so far leads to is there.
+    def trails(self, find: Find) -> Mapping[str, frozenset[str]]:
+        """Give the given files that what was read since the last time leads to, and the names that
+        are asked for in each.
 
         Where a trail is lost (a name that only a class's ancestry explains), the file is read when
         it is asked for.
         """
-        followed: set[str] = set()
-        trails: set[tuple[str, str]] = set()
-        while True:
-            for path, facts in self._facts.items():
-                if path not in followed and facts is not None:
-                    followed.add(path)
-                    trails.update((path, name) for name in _names_in(facts))
-            trails, wanted = self._follow(trails, find)
-            if not wanted:
-                return
-            yield {path: frozenset(names) for path, names in wanted.items()}
-
-    def _follow(
-        self, trails: Iterable[tuple[str, str]], find: Find
-    ) -> tuple[set[tuple[str, str]], Mapping[str, set[str]]]:
-        """Follow names through imports; give those that end at a file unread, and what they ask
-        for in it."""
-        pending, seen = list(trails), set(trails)
-        waiting: set[tuple[str, str]] = set()
+        pending: list[tuple[str, str]] = []
+        for path in self._fresh:
+            facts = self._facts[path]
+            if facts is not None:
+                pending += [(path, name) for name in _names_in(facts)]
+                for rest in self._waiting.pop(path, ()):
+                    pending += self._onward(path, facts, rest)
+        self._fresh.clear()
         wanted: dict[str, set[str]] = {}
         while pending:
             trail = pending.pop()
-            path, name = trail
-            found = find(path, name)
-            if found is None:
-                continue
-            file, used = found
-            rest = name.lstrip(".").split(".")[used:]
-            if file not in self._facts:
-                if file in self._contents and file not in self.problems:
-                    waiting.add(trail)
-                    wanted.setdefault(file, set()).update(rest[:1])
-                continue
-            facts = self._facts[file]
-            if not rest or facts is None:
-                continue
-            for target in dict(facts.imports).get(rest[0], ()):
-                further = (file, ".".join([target, *rest[1:]]))
-                if further not in seen:
-                    seen.add(further)
-                    pending.append(further)
-        return waiting, wanted
+            if trail not in self._followed:
+                self._followed.add(trail)
+                pending += self._follow(trail, find, wanted)
+        return {path: frozenset(names) for path, names in wanted.items()}
+
+    def _follow(
+        self, trail: tuple[str, str], find: Find, wanted: dict[str, set[str]]
+    ) -> list[tuple[str, str]]:
+        """Follow a name to its file, which is wanted, or leads on to others."""
+        path, name = trail
+        found = find(path, name)
+        if found is None or found[0] not in self._contents or found[0] in self.problems:
+            return []
+        file, used = found
+        rest = tuple(name.lstrip(".").split(".")[used:])
+        facts = self._facts.get(file)
+        if not rest:
+            return []
+        if facts is not None:
+            return self._onward(file, facts, rest)
+        self._waiting.setdefault(file, []).append(rest)
+        if file not in self._asked:
+            wanted.setdefault(file, set()).add(rest[0])
+        return []
+
+    def _onward(
+        self, path: str, facts: ModuleFacts, rest: tuple[str, ...]
+    ) -> list[tuple[str, str]]:
+        """Give where the imports of a file lead a name that is looked up in it."""
+        imports = self._imports.get(path)
+        if imports is None:
+            imports = self._imports[path] = dict(facts.imports)
+        return [(path, ".".join([target, *rest[1:]])) for target in imports.get(rest[0], ())]
 
     def loaded(self) -> list[str]:
         """List the files read so far."""
@@ -124,18 +143,30 @@ class FactStore:
             self._facts[path] = self._read(path)
         return self._facts[path]
 
-    def more(self, path: str, names: Iterable[str]) -> ModuleFacts | None:
-        """Read further functions of a file; None if that is not possible."""
-        data, before = self._contents.get(path), self._facts.get(path)
-        if data is None or before is None:
-            return None
-        try:
-            after = read_more(data, before, names)
-        except SourceError:
-            return None
-        self._facts[path] = after
-        self._keep(path, after)
-        return after
+    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend) -> list[str]:
+        """Read further functions of files; give the files for which that was possible."""
+        given: list[tuple[str, ModuleFacts, tuple[str, ...]]] = []
+        outcomes: list[tuple[str, ModuleFacts | Diagnostic]] = []
+        for path, names in wanted.items():
+            facts = self._facts.get(path)
+            if facts is None:
+                continue
+            # of what was read already nothing is needed
+            facts = facts._replace(summaries=(), bindings=(), process_groups=())
+            if path in self._found:
+                outcomes.append((path, read_more(path, self._found[path], facts, names)))
+            else:
+                given.append((path, facts, tuple(names)))
+        done: list[str] = []
+        for path, outcome in (*outcomes, *extend(given)):
+            before = self._facts[path]
+            if isinstance(outcome, ModuleFacts) and before is not None:
+                self._facts[path] = joined(before, outcome)
+                self._keep(path, joined(before, outcome))
+                done.append(path)
+            elif isinstance(outcome, Diagnostic) and path not in self._found:
+                self.problems[path] = outcome
+        return done
 
     def _read(self, path: str) -> ModuleFacts | None:
         data = self._contents.get(path)
@@ -145,7 +176,7 @@ class FactStore:
             except OSError:
                 self.rests_on[path] = ""
                 return None
-            self._contents[path] = data
+            self._found[path] = data
             if self._cache is not None:
                 self._digests[path] = self._cache.digest_of(path, data)
                 self.rests_on[path] = self._digests[path]
@@ -191,6 +222,7 @@ def join(
     find: Find,
     own: Extras,
     prospects: Prospects,
+    extend: Extend,
 ) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
     """Join the facts and choose the candidates of the files that were given, by absolute path."""
     index = ProjectIndex(
@@ -199,7 +231,7 @@ def join(
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )
-    construction = _explore(index, store, sources, own, prospects.classes)
+    construction = _explore(index, store, sources, own, prospects.classes, extend)
     flow = Flow(index, construction, own)
     targets = select_targets(index, construction, flow, own, prospects.grouping)
     return (
@@ -234,18 +266,19 @@ def _explore(
     given: Container[str],
     own: Extras,
     prospects: Mapping[str, frozenset[str]],
+    extend: Extend,
 ) -> Construction:
     """Walk the construction code; read the functions it names until none is missing."""
     walk = Walk(index, own)
     started: set[str] = set()
     while True:
         # the walk comes to files whose bodies run at import
-        fresh = [path for path in store.loaded() if path not in started and path in given]
+        fresh = sorted(path for path in store.loaded() if path not in started and path in given)
         if fresh:
             started.update(fresh)
             walk.start(*_starts(index, store, fresh, prospects))
         elif walk.result.missing:
-            _go_on(walk, index, store)
+            _go_on(walk, index, store, extend)
         else:
             return walk.result
 
@@ -274,25 +307,20 @@ def _starts(
     return modules, known
 
 
-def _go_on(walk: Walk, index: ProjectIndex, store: FactStore) -> None:
+def _go_on(walk: Walk, index: ProjectIndex, store: FactStore, extend: Extend) -> None:
     """Read the functions that the walk waits for, and let it go on."""
     missing = walk.take_missing()
     wanted: dict[str, list[str]] = defaultdict(list)
     for path, qualname in missing:
         wanted[path].append(qualname)
-    fresh = [key for path, names in wanted.items() for key in _read_more(index, store, path, names)]
-    read = [key for key in missing if index.summary(key) is not None]
+    before = {path: facts for path in wanted if (facts := store.facts(path)) is not None}
+    fresh: list[Key] = []
+    for path in store.more(wanted, extend):
+        after = store.facts(path)
+        if after is not None:
+            index.put(path, after)
+            known = {item.qualname for item in before[path].classes}
+            fresh += [(path, item.qualname) for item in after.classes if item.qualname not in known]
     # classes inside functions come to light when these are read
     walk.start([key for key in fresh if index.is_module(key)], [])
-    walk.resume(read)
-
-
-def _read_more(index: ProjectIndex, store: FactStore, path: str, names: Iterable[str]) -> list[Key]:
-    """Read functions of a file; give the classes that came to light in them."""
-    before = store.facts(path)
-    after = store.more(path, names)
-    if before is None or after is None:
-        return []
-    index.put(path, after)
-    known = {item.qualname for item in before.classes}
-    return [(path, item.qualname) for item in after.classes if item.qualname not in known]
+    walk.resume([key for key in missing if index.summary(key) is not None])

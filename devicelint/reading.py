@@ -41,13 +41,20 @@ def read_facts(
         return _our_fault(path, error)
 
 
-def read_more(data: bytes, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
-    """Read further functions of a file; raises SourceError if it does not parse."""
+def read_more(
+    path: str, data: bytes, facts: ModuleFacts, wanted: Iterable[str]
+) -> ModuleFacts | Diagnostic:
+    """Read further functions of a file; whatever goes wrong is a diagnostic."""
     names = list(wanted)
     try:
-        return extend_facts(normalised(decode(data).text), facts, names)
-    except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return extend_facts_from(parse(data), facts, names)
+        try:
+            return extend_facts(normalised(decode(data).text), facts, names)
+        except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return extend_facts_from(parse(data), facts, names)
+    except SourceError as error:
+        return Diagnostic(path, error.line, error.column, error.message)
+    except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
+        return _our_fault(path, error)
 
 
 def judge_file(

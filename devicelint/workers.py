@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from devicelint.headers import FileHeaders, read_headers
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
-from devicelint.reading import judge_file, read_facts
+from devicelint.reading import judge_file, read_facts, read_more
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -30,18 +31,25 @@ RECURSION_LIMIT = 9_000
 #: Trees hold each other: with the collector off they are let go of after so many bytes of source.
 _COLLECT_EVERY = 3_000_000
 
-_Item = TypeVar("_Item")
+_Item = TypeVar("_Item", bound=tuple[object, ...])
 _Outcome = TypeVar("_Outcome")
 
-_Read = tuple[str, bytes, frozenset[str]]
-_Judge = tuple[str, bytes, FileTargets, Policy]
+#: What is to be done with a file, by its path.
+_Read = tuple[str, frozenset[str]]
+_Extend = tuple[str, ModuleFacts, tuple[str, ...]]
+_Judge = tuple[str, FileTargets, Policy]
+_Work = Callable[[Mapping[str, bytes], Sequence[_Item]], list[tuple[str, _Outcome]]]
 
 
 class Workers:
-    """Processes to read and judge with; one job is this process itself."""
+    """Processes to read and judge with; one job is this process itself.
 
-    def __init__(self, jobs: int) -> None:
+    They are given all files at the start: a fork has them without a copy.
+    """
+
+    def __init__(self, jobs: int, contents: Mapping[str, bytes]) -> None:
         self._jobs = jobs
+        self._contents = contents
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
@@ -51,15 +59,24 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
+    def headers(self, paths: Iterable[str]) -> Iterator[tuple[str, FileHeaders | Diagnostic]]:
+        """Read the class headers and imports of files."""
+        yield from self._spread(_headers, [(path,) for path in paths])
+
     def read(
-        self, wanted: Mapping[str, tuple[bytes, frozenset[str]]]
+        self,
+        wanted: Mapping[str, frozenset[str]],
+        further: Callable[[], Mapping[str, frozenset[str]]],
     ) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
-        """Extract the facts of files, with what is named for each (see `read_facts`)."""
-        items = [(path, data, names) for path, (data, names) in wanted.items()]
-        if self._jobs == 1:
-            yield from _read(items)
-        else:
-            yield from self._spread(_read, _by_size(items, self._jobs))
+        """Extract the facts of files, with what is named for each (see `read_facts`).
+
+        Whenever some are done, `further` gives more, so that nobody waits for the last ones.
+        """
+        yield from self._spread(_read, [*wanted.items()], lambda: [*further().items()])
+
+    def extend(self, wanted: Iterable[_Extend]) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
+        """Read further functions of files, given their facts and what is named for each."""
+        yield from self._spread(_extend, list(wanted))
 
     def prepare_to_judge(self) -> None:
         """Have idle processes import what judging takes, if there are any."""
@@ -68,57 +85,96 @@ class Workers:
                 self._pool.submit(_import_analysis)
 
     def judge(
-        self, wanted: Mapping[str, tuple[bytes, FileTargets]], policy: Policy
+        self, wanted: Mapping[str, FileTargets], policy: Policy
     ) -> Iterator[tuple[str, tuple[Finding, ...] | Diagnostic]]:
         """Turn targets into findings."""
-        items = [(path, data, targets, policy) for path, (data, targets) in wanted.items()]
-        if self._jobs == 1 or len(items) < 20:
-            yield from _judge(items)
-        else:
-            size = max(1, len(items) // (self._jobs * 8))
-            chunks = [items[start : start + size] for start in range(0, len(items), size)]
-            yield from self._spread(_judge, chunks)
+        yield from self._spread(
+            _judge, [(path, targets, policy) for path, targets in wanted.items()]
+        )
 
     def _spread(
         self,
-        work: Callable[[Sequence[_Item]], list[tuple[str, _Outcome]]],
-        chunks: Sequence[Sequence[_Item]],
+        work: _Work[_Item, _Outcome],
+        items: Sequence[_Item],
+        further: Callable[[], Sequence[_Item]] = list,
     ) -> Iterator[tuple[str, _Outcome | Diagnostic]]:
-        """Have chunks worked on by the processes; what kills one is found file by file."""
+        """Have files worked on; what kills a process is found file by file."""
+        chunks: Sequence[Sequence[_Item]] = self._by_size(items)
+        if self._jobs == 1 or (self._pool is None and len(chunks) < _FEWEST):
+            while chunks:
+                for chunk in chunks:
+                    yield from work(self._contents, chunk)
+                chunks = self._by_size(further())
+            return
+        from concurrent.futures import FIRST_COMPLETED, wait
         from concurrent.futures.process import BrokenProcessPool
 
         failed: list[Sequence[_Item]] = []
-        futures = [(self._submit(work, chunk), chunk) for chunk in chunks]
-        for future, chunk in futures:
-            try:
-                yield from future.result()
-            except BrokenProcessPool:
-                failed.append(chunk)
-        for chunk in failed:
-            for item in chunk:
-                self._restart()
+        running = {self._submit(work, chunk): chunk for chunk in chunks}
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                chunk = running.pop(future)
                 try:
-                    yield from self._submit(work, [item]).result()
+                    yield from future.result()
                 except BrokenProcessPool:
-                    path = str(item[0])  # type: ignore[index]
-                    yield path, Diagnostic(path, 0, 0, _KILLED)
+                    failed.append(chunk)
+            if not failed:
+                running |= {self._submit(work, chunk): chunk for chunk in self._by_size(further())}
+        for chunk in failed:
+            yield from self._one_by_one(work, chunk)
+        if failed and (rest := further()):
+            yield from self._spread(work, rest, further)
+
+    def _one_by_one(
+        self, work: _Work[_Item, _Outcome], chunk: Sequence[_Item]
+    ) -> Iterator[tuple[str, _Outcome | Diagnostic]]:
+        from concurrent.futures.process import BrokenProcessPool
+
+        for item in chunk:
             self._restart()
+            try:
+                yield from self._submit(work, [item]).result()
+            except BrokenProcessPool:
+                path = str(item[0])
+                yield path, Diagnostic(path, 0, 0, _KILLED)
+        self._restart()
 
     def _submit(
-        self, work: Callable[[Sequence[_Item]], list[_Outcome]], chunk: Sequence[_Item]
-    ) -> Future[list[_Outcome]]:
+        self, work: _Work[_Item, _Outcome], chunk: Sequence[_Item]
+    ) -> Future[list[tuple[str, _Outcome]]]:
         if self._pool is None:
             # imported here: a run on a few files needs no pool, and the import takes 20 ms
             from concurrent.futures import ProcessPoolExecutor
 
-            self._pool = ProcessPoolExecutor(self._jobs, initializer=_start)
-        return self._pool.submit(work, chunk)
+            self._pool = ProcessPoolExecutor(
+                self._jobs, initializer=_start, initargs=(self._contents,)
+            )
+        return self._pool.submit(_on_contents, work, chunk)
 
     def _restart(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
 
+    def _by_size(self, items: Sequence[_Item]) -> list[list[_Item]]:
+        """Cut work into chunks of like size, big files first, so that nobody waits for long."""
+        sizes = [(len(self._contents[str(item[0])]), item) for item in items]
+        sizes.sort(key=lambda pair: -pair[0])
+        limit = max(_SMALLEST, sum(size for size, _ in sizes) // (self._jobs * 8))
+        chunks: list[list[_Item]] = []
+        total = limit
+        for size, item in sizes:
+            if total >= limit:
+                chunks.append([])
+                total = 0
+            chunks[-1].append(item)
+            total += size
+        return chunks
+
+
+#: Fewer chunks are not worth sending, and smaller ones (in bytes of source) not worth cutting.
+_FEWEST = 4
+_SMALLEST = 50_000
 
 _KILLED = (
     "reading this file killed the process that did it (native stack overflow?); it was not "
@@ -135,8 +191,14 @@ def prepare() -> None:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
 
 
-def _start() -> None:
+#: The files that a worker was given.
+_contents: Mapping[str, bytes] = {}
+
+
+def _start(contents: Mapping[str, bytes]) -> None:
     """Begin as a worker, and end when the program that started it has gone."""
+    global _contents  # noqa: PLW0603 - a process pool hands its workers nothing else to hold on to
+    _contents = contents
     prepare()
     parent = os.getppid()
 
@@ -149,38 +211,45 @@ def _start() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _read(items: Sequence[_Read]) -> list[tuple[str, ModuleFacts | Diagnostic]]:
+def _on_contents(
+    work: _Work[_Item, _Outcome], chunk: Sequence[_Item]
+) -> list[tuple[str, _Outcome]]:
+    return work(_contents, chunk)
+
+
+def _headers(
+    contents: Mapping[str, bytes], items: Sequence[tuple[str]]
+) -> list[tuple[str, FileHeaders]]:
+    return [(path, read_headers(contents[path])) for (path,) in items]
+
+
+def _read(
+    contents: Mapping[str, bytes], items: Sequence[_Read]
+) -> list[tuple[str, ModuleFacts | Diagnostic]]:
     results: list[tuple[str, ModuleFacts | Diagnostic]] = []
     since = 0
-    for path, data, names in items:
-        results.append((path, read_facts(path, data, names)))
-        since += len(data)
+    for path, names in items:
+        results.append((path, read_facts(path, contents[path], names)))
+        since += len(contents[path])
         if since > _COLLECT_EVERY:
             gc.collect()
             since = 0
     return results
 
 
+def _extend(
+    contents: Mapping[str, bytes], items: Sequence[_Extend]
+) -> list[tuple[str, ModuleFacts | Diagnostic]]:
+    return [(path, read_more(path, contents[path], facts, names)) for path, facts, names in items]
+
+
 def _import_analysis() -> None:
     import devicelint.analysis  # noqa: F401
 
 
-def _judge(items: Sequence[_Judge]) -> list[tuple[str, tuple[Finding, ...] | Diagnostic]]:
+def _judge(
+    contents: Mapping[str, bytes], items: Sequence[_Judge]
+) -> list[tuple[str, tuple[Finding, ...] | Diagnostic]]:
     return [
-        (path, judge_file(path, data, targets, policy)) for path, data, targets, policy in items
+        (path, judge_file(path, contents[path], targets, policy)) for path, targets, policy in items
     ]
-
-
-def _by_size(items: Iterable[_Read], jobs: int) -> list[list[_Read]]:
-    """Cut files into chunks of like size, big files first, so that no worker waits for another."""
-    ordered = sorted(items, key=lambda item: -len(item[1]))
-    limit = max(100_000, sum(len(item[1]) for item in ordered) // (jobs * 8))
-    chunks: list[list[_Read]] = []
-    size = limit
-    for item in ordered:
-        if size >= limit:
-            chunks.append([])
-            size = 0
-        chunks[-1].append(item)
-        size += len(item[1])
-    return chunks
