@@ -28,7 +28,7 @@ from devicelint.syntax import (
     written,
 )
 from devicelint.torch_api import canonical
-from devicelint.values import references, tracked
+from devicelint.values import FALSE, TRUE, references, tracked
 
 #: Statements after which a block does not go on.
 _JUMPS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -57,11 +57,8 @@ def _parameters(frame: Frame, node: FunctionNode) -> None:
     args = node.args
     ordered = [*args.posonlyargs, *args.args]
     frame.positional = len(ordered)
-    # defaults are evaluated outside, where the calls in them are noted too (see `facts`)
-    outside = Frame(frame.scope, "", "", "body", frame.line, frame.outer)
-    for name, default in defaults_of(args):
-        value = evaluate(outside, default)
-        frame.defaults.append((name, tuple(atom for atom in value if atom[0] != "call")))
+    if args.defaults or args.kw_defaults:
+        _defaults(frame, args)
     for parameter in [*ordered, *args.kwonlyargs]:
         frame.params.append(parameter.arg)
         frame.env[parameter.arg] = (("param", parameter.arg),)
@@ -76,6 +73,15 @@ def _parameters(frame: Frame, node: FunctionNode) -> None:
     is_method = frame.kind in ("method", "setter", "class")
     if is_method and ordered and not isinstance(node, ast.Lambda):
         frame.env[ordered[0].arg] = SELF
+
+
+def _defaults(frame: Frame, args: ast.arguments) -> None:
+    # they are evaluated outside, where the calls in them are noted too (see `facts`)
+    outside = Frame(frame.scope, "", "", "body", frame.line, frame.outer, may_name_device=False)
+    for name, default in defaults_of(args):
+        value = evaluate(outside, default)
+        frame.defaults.append((name, tuple(atom for atom in value if atom[0] != "call")))
+    frame.flags = frozenset(name for name, value in frame.defaults if value in (TRUE, FALSE))
 
 
 # Blocks -------------------------------------------------------------------------------------------

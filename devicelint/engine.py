@@ -164,14 +164,19 @@ class _Run:
                 for path, read in workers.headers(with_classes)
                 if not isinstance(read, Diagnostic)
             }
-            classes = prospects(everything, headers, find, self._settings.extra_bases)
+            classes = prospects(
+                everything,
+                headers,
+                find,
+                self._settings.extra_bases,
+                trusts_unknown=self._settings.unknown_bases == "always",
+            )
             grouping = [path for path, data in everything.items() if sets_up_process_group(data)]
             first = dict.fromkeys((*classes, *grouping))
             self._stopwatch.lap("gate")
             none: frozenset[str] = frozenset()
             self._read(store, workers, {path: classes.get(path, none) for path in first}, find)
             self._note_faults(store, small)
-            workers.prepare_to_judge()
             self._tell("joining", 0, 0)
             targets, looked = join(
                 store,

@@ -16,10 +16,8 @@ from devicelint.model import Sink
 from devicelint.syntax import FunctionNode, is_placeholder, written
 from devicelint.torch_api import CONSTRUCTORS, canonical
 from devicelint.values import (
-    FALSE,
     MAX_ATOMS,
     NONE,
-    TRUE,
     bare_name,
     device_in_scope,
     either,
@@ -201,6 +199,8 @@ class Frame:
     kwarg: str = ""
     defaults: list[tuple[str, Value]] = field(default_factory=list)
     tensor_params: list[str] = field(default_factory=list)
+    #: parameters that are True or False by default
+    flags: frozenset[str] = frozenset()
 
     # -- what happens to values ----------------------------------------------------------------
 
@@ -293,13 +293,10 @@ class Frame:
         """Find an expression for a device here, or else where a nested function was defined."""
         if not self.may_name_device:
             return self.outer.device if self.outer else ""
-        flags = {name for name, value in self.defaults if value in (TRUE, FALSE)}
-        bound = {
-            name: value
-            for name, value in self.env.items()
-            if name not in self.unsure and name not in flags
-        }
-        device = device_in_scope(bound, self.qualname.endswith(".__init__"))
+        hidden = self.unsure | self.flags if self.unsure else self.flags
+        device = device_in_scope(
+            self.env, hidden, is_constructor=self.qualname.endswith(".__init__")
+        )
         return device or (self.outer.device if self.outer else "")
 
     def constructor_calls(self) -> set[int]:

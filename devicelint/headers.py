@@ -14,6 +14,7 @@ import builtins
 import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import IntEnum, auto
 from typing import NamedTuple
 
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
@@ -42,22 +43,35 @@ Find = Callable[[str, str], tuple[str, int] | None]
 
 _BUILTINS = frozenset(dir(builtins))
 
-#: A base that cannot be told from the text.
+#: A base that cannot be told from the text: no name is spelt like this.
 _UNKNOWN = "?"
 
 
+class _Verdict(IntEnum):
+    """Whether a class may be a module."""
+
+    NO = auto()
+    #: its ancestry leads out of the known: it counts if a `forward` says so (see `is_module`)
+    IF_IT_FORWARDS = auto()
+    MAYBE = auto()
+
+
 class FileHeaders(NamedTuple):
-    """The classes of a file by name, with the dotted names that their bases mention, and what
-    each name is imported from.  A name may occur several times in either."""
+    """The classes of a file by name, with the dotted names that their bases mention, and what the
+    first parts of these are imported from.  A name may occur several times in either."""
 
     classes: tuple[tuple[str, tuple[str, ...]], ...]
     imports: tuple[tuple[str, str], ...]
 
 
 def read_headers(data: bytes) -> FileHeaders:
-    """Read the headers of classes and the imports in a file's bytes, wherever they stand."""
+    """Read the headers of classes in a file's bytes, wherever they stand, and their imports."""
     text = _normalised(data)
-    return FileHeaders(tuple(_headers_of(text)), tuple(_imports_of(text)))
+    classes = tuple(_headers_of(text))
+    roots = {base.partition(".")[0] for _, bases in classes for base in bases}
+    roots -= _BUILTINS
+    imports = [item for item in _imports_of(text) if item[0] in roots] if roots else []
+    return FileHeaders(classes, tuple(imports))
 
 
 def prospects(
@@ -65,13 +79,15 @@ def prospects(
     headers: Mapping[str, FileHeaders],
     find: Find,
     extra_bases: Collection[str],
+    *,
+    trusts_unknown: bool,
 ) -> Mapping[str, frozenset[str]]:
     """Give for each file the names of its classes that may be modules, or be inherited by one.
 
     `contents` are the files by absolute path; `headers` are those of files with classes.  A file
-    outside `contents` may hold anything.
+    outside `contents` may hold anything.  With `trusts_unknown` any class outside may be a module.
     """
-    texts = _Texts(contents, headers, find, extra_bases)
+    texts = _Texts(contents, headers, find, extra_bases, trusts_unknown)
     chosen: dict[str, set[str]] = {}
     for path in headers:
         for name in texts.headers(path):
@@ -89,15 +105,18 @@ class _Texts:
         headers: Mapping[str, FileHeaders],
         find: Find,
         extra_bases: Collection[str],
+        trusts_unknown: bool,
     ) -> None:
         self._contents = contents
         self._read = dict(headers)
         self._find = find
         self._extra_bases = extra_bases
+        self._trusts_unknown = trusts_unknown
         self._extra_names = {name.rpartition(".")[2] for name in extra_bases}
         self._classes_in: dict[str, dict[str, list[str]]] = {}
         self._imports: dict[str, dict[str, list[str]]] = {}
-        self._verdicts: dict[tuple[str, str], bool] = {}
+        self._verdicts: dict[tuple[str, str], _Verdict] = {}
+        self._bases: dict[tuple[str, str], tuple[tuple[str, str] | _Verdict, ...]] = {}
         self._reassigned: dict[tuple[str, str], bool] = {}
 
     def _file(self, path: str) -> FileHeaders:
@@ -117,13 +136,42 @@ class _Texts:
 
     def may_be_module(self, path: str, name: str) -> bool:
         """Say False only of a class that is sure not to be a module."""
+        verdict = self._verdict(path, name)
+        if verdict is _Verdict.IF_IT_FORWARDS:
+            return self._trusts_unknown or self._forwards(path, name, set())
+        return verdict is _Verdict.MAYBE
+
+    def _verdict(self, path: str, name: str) -> _Verdict:
         known = self._verdicts.get((path, name))
         if known is None:
-            self._verdicts[path, name] = False  # cuts cycles
-            known = self._verdicts[path, name] = name in self._extra_names or any(
-                self._leads_to_module(path, base) for base in self.headers(path)[name]
-            )
+            self._verdicts[path, name] = _Verdict.NO  # cuts cycles
+            bases = self.headers(path)[name]
+            known = max((self._verdict_of(path, base) for base in bases), default=_Verdict.NO)
+            known = _Verdict.MAYBE if name in self._extra_names else known
+            self._verdicts[path, name] = known
         return known
+
+    def _verdict_of(self, path: str, base: str) -> _Verdict:
+        worst = _Verdict.NO
+        for target in self._meanings(path, base):
+            if isinstance(target, _Verdict):
+                worst = max(worst, target)
+            elif self._is_reassigned(*target):
+                return _Verdict.MAYBE
+            else:
+                worst = max(worst, self._verdict(*target))
+        return worst
+
+    def _forwards(self, path: str, name: str, seen: set[tuple[str, str]]) -> bool:
+        """Tell whether a class or an ancestor is in a file that defines a `forward`."""
+        if (path, name) in seen:
+            return False
+        seen.add((path, name))
+        return b"def forward" in self._contents[path] or any(
+            self._forwards(*parent, seen)
+            for base in self.headers(path)[name]
+            for parent in self._classes(path, base)
+        )
 
     def gather(self, path: str, name: str, chosen: dict[str, set[str]]) -> None:
         """Add a class and its ancestors to those chosen."""
@@ -135,16 +183,6 @@ class _Texts:
             for holder, found in self._classes(path, base):
                 self.gather(holder, found, chosen)
 
-    def _leads_to_module(self, path: str, base: str) -> bool:
-        targets = list(self._targets(path, base))
-        return not targets or any(
-            self._may_be_module(*target) if isinstance(target, tuple) else target == _UNKNOWN
-            for target in targets
-        )
-
-    def _may_be_module(self, path: str, name: str) -> bool:
-        return self.may_be_module(path, name) or self._is_reassigned(path, name)
-
     def _is_reassigned(self, path: str, name: str) -> bool:
         """Tell a name that may stand for something else than the class of that name as well."""
         known = self._reassigned.get((path, name))
@@ -155,46 +193,59 @@ class _Texts:
         return known
 
     def _classes(self, path: str, base: str) -> Iterator[tuple[str, str]]:
-        for target in self._targets(path, base):
+        for target in self._meanings(path, base):
             if isinstance(target, tuple):
                 yield target
 
-    def _targets(self, path: str, name: str, depth: int = 0) -> Iterator[tuple[str, str] | str]:
-        """Say what a name in a file is: classes, `_UNKNOWN`, or "" for what is no module."""
+    def _meanings(self, path: str, base: str) -> tuple[tuple[str, str] | _Verdict, ...]:
+        known = self._bases.get((path, base))
+        if known is None:
+            known = self._bases[path, base] = tuple(self._targets(path, base))
+        return known
+
+    def _targets(
+        self, path: str, name: str, depth: int = 0
+    ) -> Iterator[tuple[str, str] | _Verdict]:
+        """Say what a name in a file is: a class of the project, or whether it may be a module."""
         root, _, rest = name.partition(".")
         found = False
         if root in self.headers(path):
             found = True
-            yield (path, root) if not rest else _UNKNOWN
-        for target in self._imported(path).get(root, ()):
+            yield (path, root) if not rest else _Verdict.MAYBE
+        for target in self._imported(path, root, depth):
             found = True
             dotted = f"{target}.{rest}" if rest else target
-            yield from self._outside(path, dotted, depth) if depth < 8 else (_UNKNOWN,)
+            yield from self._outside(path, dotted, depth) if depth < 8 else (_Verdict.MAYBE,)
         if not found:
-            yield "" if root in _BUILTINS and not rest else _UNKNOWN
+            yield _Verdict.NO if root in _BUILTINS and not rest else _Verdict.MAYBE
 
-    def _outside(self, path: str, dotted: str, depth: int) -> Iterator[tuple[str, str] | str]:
+    def _outside(self, path: str, dotted: str, depth: int) -> Iterator[tuple[str, str] | _Verdict]:
         found = self._find(path, dotted)
         if found is None:
-            name = canonical(dotted)
-            known = not dotted.startswith(".") and not is_module_class(name)
-            known = known and name not in self._extra_bases and is_foreign_class(name)
-            yield "" if known else _UNKNOWN
+            yield self._verdict_outside(canonical(dotted))
             return
         file, used = found
         parts = [part for part in dotted.lstrip(".").split(".") if part][used:]
         if not parts or file not in self._contents:
-            yield _UNKNOWN
+            yield _Verdict.MAYBE
         else:
             yield from self._targets(file, ".".join(parts), depth + 1)
 
-    def _imported(self, path: str) -> Mapping[str, list[str]]:
+    def _verdict_outside(self, name: str) -> _Verdict:
+        if name.startswith(".") or name in self._extra_bases or is_module_class(name):
+            return _Verdict.MAYBE
+        return _Verdict.NO if is_foreign_class(name) else _Verdict.IF_IT_FORWARDS
+
+    def _imported(self, path: str, name: str, depth: int) -> list[str]:
+        """Give what a name in a file is imported from; of its own bases that is known already."""
+        if not depth:
+            return [target for bound, target in self._file(path).imports if bound == name]
         known = self._imports.get(path)
         if known is None:
             known = self._imports[path] = {}
-            for name, target in self._file(path).imports:
-                known.setdefault(name, []).append(target)
-        return known
+            for bound, target in _imports_of(_normalised(self._contents[path])):
+                known.setdefault(bound, []).append(target)
+        return known.get(name, [])
 
 
 def _normalised(data: bytes) -> bytes:

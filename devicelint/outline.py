@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicelint.ir import Unread
 
@@ -29,8 +30,7 @@ _DEFAULT_CALL = re.compile(r"=\s*[\w.]+\(")
 _NEWLINE = re.compile(r"\r\n?")
 
 
-@dataclass(frozen=True, slots=True)
-class Stub:
+class Stub(NamedTuple):
     """A function that was left out: its name, where it stands, and whether it is a setter.
 
     `first` is its first line (from 1), decorators included, `line` that of its `def`; `start` and
@@ -71,8 +71,7 @@ def outline(text: str) -> Outline:
             continue
         pieces += [text[done : stub.start], _indent(body), "pass", "\n" * body.count("\n")]
         line += text.count("\n", done, stub.start)
-        above = text.count("\n", stub.start, stub.start + stub.line)
-        stubs[line + 1] = replace(stub, first=line + 1, line=line + 1 + above)
+        stubs[line + 1] = stub._replace(first=line + 1, line=line + 1 + stub.line)
         line += body.count("\n")
         done = stub.end
     pieces.append(text[done:])
@@ -104,7 +103,7 @@ def _is_uncertain(body: str) -> bool:
     """
     if body.count('"""') % 2 or body.count("'''") % 2:
         return True
-    if _INNER_CLASS.search(body):
+    if "class" in body and _INNER_CLASS.search(body):
         return True  # a factory of classes, whose constructors count
     if any(body.count(one) != body.count(other) for one, other in ("()", "[]", "{}")):
         return True
@@ -139,8 +138,8 @@ def _functions(text: str) -> list[Stub]:
             decorated = None
         end = _end_of(lines, match.end(), len(match[1]))
         setter = ".setter" in lines[start : match.start()]
-        # where the `def` is, counted from the first decorator, until the lines are known
-        above = match.start() - start
+        # lines are counted from the first decorator, until it is known where that is
+        above = lines.count("\n", start, match.start())
         found.append(Stub(match[3], 0, above, start, end, len(match[1]), setter))
         position = end
     return found

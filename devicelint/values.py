@@ -6,7 +6,7 @@ decision about a device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from devicelint.ir import Atom, Value
 
@@ -113,26 +113,31 @@ def dict_of(keys: Iterable[str | None], spreads: Iterable[Value]) -> Atom:
     return ("dict", full, *known)
 
 
-def device_in_scope(env: Mapping[str, Value], owner_init: bool) -> str:
-    """Find an expression for a device among the local names bound so far.
+def device_in_scope(
+    env: Mapping[str, Value], hidden: Container[str], *, is_constructor: bool
+) -> str:
+    """Find an expression for a device among the local names bound so far, but for `hidden` ones.
 
     First a name `device`, then the only `*_device` name, then the `device` key of a local dict,
     then `self.device` where the same `__init__` has assigned it: in that order because a
     parameter respects meta-device construction and the caller's choice.
     """
-    if "device" in env and env["device"] != NONE:
+    if "device" not in hidden and env.get("device", NONE) != NONE:
         return "device"
-    named = [
-        name
-        for name in env
-        if name.endswith("_device") and "." not in name and not name.startswith(_NOT_A_DEVICE)
-    ]
+    named: list[str] = []
+    holder = ""
+    for name, value in env.items():
+        if "." in name or name in hidden:
+            continue
+        if name.endswith("_device") and not name.startswith(_NOT_A_DEVICE):
+            named.append(name)
+        if not holder and any(atom[0] == "dict" and "device" in atom[2:] for atom in value):
+            holder = name
     if len(named) == 1:
         return named[0]
-    for name, value in env.items():
-        if "." not in name and any(atom[0] == "dict" and "device" in atom[2:] for atom in value):
-            return f'{name}["device"]'
-    if owner_init and "self.device" in env:
+    if holder:
+        return f'{holder}["device"]'
+    if is_constructor and "self.device" in env and "self.device" not in hidden:
         return "self.device"
     return ""
 

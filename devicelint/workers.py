@@ -51,6 +51,7 @@ class Workers:
         self._jobs = jobs
         self._contents = contents
         self._pool: ProcessPoolExecutor | None = None
+        self._is_prepared = False
 
     def __enter__(self) -> Workers:
         return self
@@ -77,10 +78,9 @@ class Workers:
     def extend(self, wanted: Iterable[_Extend]) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
         """Read further functions of files, given their facts and what is named for each."""
         yield from self._spread(_extend, list(wanted))
-
-    def prepare_to_judge(self) -> None:
-        """Have idle processes import what judging takes, if there are any."""
-        if self._pool is not None:
+        if self._pool is not None and not self._is_prepared:
+            # idle from here until there is something to judge
+            self._is_prepared = True
             for _ in range(self._jobs):
                 self._pool.submit(_import_analysis)
 
@@ -100,7 +100,7 @@ class Workers:
     ) -> Iterator[tuple[str, _Outcome | Diagnostic]]:
         """Have files worked on; what kills a process is found file by file."""
         chunks: Sequence[Sequence[_Item]] = self._by_size(items)
-        if self._jobs == 1 or (self._pool is None and len(chunks) < _FEWEST):
+        if self._jobs == 1 or len(chunks) < _FEWEST:
             while chunks:
                 for chunk in chunks:
                     yield from work(self._contents, chunk)
