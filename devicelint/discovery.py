@@ -223,7 +223,8 @@ def _walk(
                 yield from _walk(entry.path, keep, ignores)
         elif (
             entry.name.endswith(".py")
-            and entry.is_file()
+            # of a link that leads to itself only `os.path` says that it is no file
+            and (os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file())
             and not keep.excludes_file(entry.path, top=folder)
             and not _is_ignored(entry.path, "", ignores)
         ):

@@ -19,8 +19,9 @@ from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import SourceError, SourceFile
 from devicelint.gate import may_hold_candidate, sets_up_process_group
+from devicelint.glance import Glance
 from devicelint.headers import prospects
-from devicelint.joining import FactStore, Find, Prospects, join
+from devicelint.joining import FactStore, Find, Promise, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.reading import fault_of
@@ -158,24 +159,14 @@ class _Run:
             return self._nothing(small)
         find = Locator(self._settings.search_paths, str(self._cwd)).find
         with Workers(1 if small else self._jobs, everything) as workers:
-            with_classes = [path for path, data in everything.items() if b"class" in data]
-            headers = {
-                path: read
-                for path, read in workers.headers(with_classes)
-                if not isinstance(read, Diagnostic)
+            glances = {
+                path: glance
+                for path, glance in workers.glance()
+                if not isinstance(glance, Diagnostic)
             }
-            classes = prospects(
-                everything,
-                headers,
-                find,
-                self._settings.extra_bases,
-                trusts_unknown=self._settings.unknown_bases == "always",
-            )
-            grouping = [path for path, data in everything.items() if sets_up_process_group(data)]
-            first = dict.fromkeys((*classes, *grouping))
+            promise = self._promise(glances, find)
             self._stopwatch.lap("gate")
-            none: frozenset[str] = frozenset()
-            self._read(store, workers, {path: classes.get(path, none) for path in first}, find)
+            self._read(store, workers, promise.first(), find)
             self._note_faults(store, small)
             self._tell("joining", 0, 0)
             targets, looked = join(
@@ -184,7 +175,7 @@ class _Run:
                 self._settings,
                 find,
                 self._own,
-                Prospects(classes, grouping),
+                promise,
                 workers.extend,
             )
             self._stopwatch.lap("project")
@@ -196,6 +187,21 @@ class _Run:
             )
             for path, source in self._by_path.items()
         }
+
+    def _promise(self, glances: Mapping[str, Glance], find: Find) -> Promise:
+        """Say what the first look at all files promises."""
+        classes = prospects(
+            {path: source.data for path, source in self._by_path.items()},
+            {path: glance.headers for path, glance in glances.items()},
+            find,
+            self._settings.extra_bases,
+            trusts_unknown=self._settings.unknown_bases == "always",
+        )
+        return Promise(
+            classes,
+            tuple(path for path, glance in glances.items() if glance.sets_up_group),
+            tuple(path for path, glance in glances.items() if glance.holds_directive),
+        )
 
     def _nothing(self, gated: Mapping[str, bytes]) -> Mapping[str, Analysis]:
         """What a run yields that can find nothing: the faults of what little there is to read."""

@@ -68,8 +68,8 @@ class Decoded:
 def read(path: str | Path) -> bytes:
     """Read a file, or raise `SourceError`."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
 

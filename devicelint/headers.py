@@ -64,8 +64,13 @@ class FileHeaders(NamedTuple):
     imports: tuple[tuple[str, str], ...]
 
 
+_NO_HEADERS = FileHeaders((), ())
+
+
 def read_headers(data: bytes) -> FileHeaders:
     """Read the headers of classes in a file's bytes, wherever they stand, and their imports."""
+    if b"class" not in data:
+        return _NO_HEADERS
     text = _normalised(data)
     classes = tuple(_headers_of(text))
     roots = {base.partition(".")[0] for _, bases in classes for base in bases}
@@ -84,8 +89,8 @@ def prospects(
 ) -> Mapping[str, frozenset[str]]:
     """Give for each file the names of its classes that may be modules, or be inherited by one.
 
-    `contents` are the files by absolute path; `headers` are those of files with classes.  A file
-    outside `contents` may hold anything.  With `trusts_unknown` any class outside may be a module.
+    `contents` are the files by absolute path; `headers` are theirs.  A file outside `contents` may
+    hold anything.  With `trusts_unknown` any class outside may be a module.
     """
     texts = _Texts(contents, headers, find, extra_bases, trusts_unknown)
     chosen: dict[str, set[str]] = {}

@@ -22,7 +22,6 @@ from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
 from devicelint.reading import read_facts, read_more
 from devicelint.settings import Settings
-from devicelint.suppression import may_hold_directive
 from devicelint.targets import select_targets
 from devicelint.values import bare_name
 
@@ -206,13 +205,20 @@ def _names_in(facts: ModuleFacts) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prospects:
+class Promise:
     """What the text of the given files promises, before any is parsed."""
 
     #: the classes of each file that may be modules, by name
     classes: Mapping[str, frozenset[str]]
     #: the files that may set up a process group
     grouping: Sequence[str]
+    #: the files that may hold a suppression of this tool's own
+    directives: Sequence[str]
+
+    def first(self) -> Mapping[str, frozenset[str]]:
+        """Give the files to read first, and what of each."""
+        none: frozenset[str] = frozenset()
+        return {path: self.classes.get(path, none) for path in (*self.classes, *self.grouping)}
 
 
 def join(
@@ -221,7 +227,7 @@ def join(
     settings: Settings,
     find: Find,
     own: Extras,
-    prospects: Prospects,
+    promise: Promise,
     extend: Extend,
 ) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
     """Join the facts and choose the candidates of the files that were given, by absolute path."""
@@ -231,22 +237,20 @@ def join(
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )
-    construction = _explore(index, store, sources, own, prospects.classes, extend)
+    construction = _explore(index, store, sources, own, promise.classes, extend)
     flow = Flow(index, construction, own)
-    targets = select_targets(index, construction, flow, own, prospects.grouping)
+    targets = select_targets(index, construction, flow, own, promise.grouping)
     return (
         {path: item for path, item in targets.items() if path in sources},
-        _looked_at(index, construction, sources),
+        _looked_at(index, construction, promise.directives),
     )
 
 
 def _looked_at(
-    index: ProjectIndex, construction: Construction, sources: Mapping[str, bytes]
+    index: ProjectIndex, construction: Construction, paths: Iterable[str]
 ) -> Mapping[str, Looked]:
-    """Collect the statements with a call in the functions reached, where a directive may be."""
-    own: dict[str, set[tuple[int, int]]] = {
-        path: set() for path, data in sources.items() if may_hold_directive(data)
-    }
+    """Collect the statements with a call in the functions reached of some files."""
+    own: dict[str, set[tuple[int, int]]] = {path: set() for path in paths}
     every: dict[str, set[tuple[int, int]]] = {path: set() for path in own}
     for function in construction.reached:
         path = function[0]

@@ -151,7 +151,7 @@ def read_sources(
     problems = [*discovery.diagnostics]
     for path in discovery.files:
         try:
-            sources.append(SourceFile(path, read(request.cwd / path)))
+            sources.append(SourceFile(path, read(os.path.join(request.cwd, path))))
         except SourceError as error:
             problems.append(Diagnostic(path, error.line, error.column, error.message))
     return tuple(sources), tuple(problems)

@@ -44,9 +44,10 @@ class Coverage:
 
     def is_whole(self, path: str) -> bool:
         """Say whether all that may call into a file is being checked with it."""
-        folder = os.path.dirname(os.path.join(self.cwd, path))
+        folder = path.rpartition("/")[0]
         if folder not in self._known:
-            package = Path(_outermost_package(os.path.abspath(folder)))
+            absolute = os.path.abspath(self.cwd / folder)
+            package = Path(_outermost_package(absolute))
             self._known[folder] = any(package.is_relative_to(given) for given in self._folders)
         return self._known[folder]
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from devicelint.headers import FileHeaders, read_headers
+from devicelint.glance import Glance, glance_at
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.reading import judge_file, read_facts, read_more
@@ -60,9 +60,9 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def headers(self, paths: Iterable[str]) -> Iterator[tuple[str, FileHeaders | Diagnostic]]:
-        """Read the class headers and imports of files."""
-        yield from self._spread(_headers, [(path,) for path in paths])
+    def glance(self) -> Iterator[tuple[str, Glance | Diagnostic]]:
+        """Look at all files."""
+        yield from self._spread(_glance, [(path,) for path in self._contents])
 
     def read(
         self,
@@ -217,10 +217,10 @@ def _on_contents(
     return work(_contents, chunk)
 
 
-def _headers(
+def _glance(
     contents: Mapping[str, bytes], items: Sequence[tuple[str]]
-) -> list[tuple[str, FileHeaders]]:
-    return [(path, read_headers(contents[path])) for (path,) in items]
+) -> list[tuple[str, Glance | Diagnostic]]:
+    return [(path, glance_at(contents[path])) for (path,) in items]
 
 
 def _read(

@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "bindings",
+        "glance",
         "cache",
         "syntax",
         "rules.*",
