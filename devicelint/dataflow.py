@@ -77,7 +77,8 @@ def _parameters(frame: Frame, node: FunctionNode) -> None:
 
 def _defaults(frame: Frame, args: ast.arguments) -> None:
     # they are evaluated outside, where the calls in them are noted too (see `facts`)
-    outside = Frame(frame.scope, "", "", "body", frame.line, frame.outer, may_name_device=False)
+    name = f"{frame.qualname}.<defaults>"
+    outside = Frame(frame.scope, name, "", "body", frame.line, frame.outer, may_name_device=False)
     for name, default in defaults_of(args):
         value = evaluate(outside, default)
         frame.defaults.append((name, tuple(atom for atom in value if atom[0] != "call")))

@@ -300,7 +300,7 @@ def _yield(frame: Frame, node: ast.Yield | ast.YieldFrom) -> Value:
 
 
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
-    return frame.add_function(node, f"<lambda>@{node.lineno}:{node.col_offset}")
+    return frame.add_function(node, "<lambda>")
 
 
 def _call(frame: Frame, node: ast.Call) -> Value:

@@ -177,21 +177,18 @@ class Reader:
         self, qualname: str, node: FunctionNode, owner: str, outer: Outer | None
     ) -> str:
         """Register a function under a qualified name that is unique in the file."""
-        qualname = self._unique(qualname, node.lineno)
+        qualname = _unique(qualname, self.functions)
         self._enlist(qualname, node, owner, outer)
         return qualname
 
     def add_stub(self, stub: Stub, owner: str) -> str:
         """Register a function that was left out."""
-        qualname = self._unique(f"{owner}.{stub.name}" if owner else stub.name, stub.line)
+        qualname = _unique(f"{owner}.{stub.name}" if owner else stub.name, self.functions)
         place = Unread(
             qualname, owner, stub.first, stub.line, stub.start, stub.end, stub.indent > 0
         )
         self._enlist(qualname, place, owner, None)
         return qualname
-
-    def _unique(self, qualname: str, line: int) -> str:
-        return f"{qualname}@{line}" if qualname in self.functions else qualname
 
     def _enlist(
         self, qualname: str, node: FunctionNode | Unread, owner: str, outer: Outer | None
@@ -202,8 +199,7 @@ class Reader:
 
     def add_class(self, node: ast.ClassDef, qualname: str, outer: Outer | None) -> str:
         """Register a class, its methods and what its body binds."""
-        if qualname in self.classes:
-            qualname = f"{qualname}@{node.lineno}"
+        qualname = _unique(qualname, self.classes)
         bases = tuple(self._base(base, outer) for base in node.bases)
         methods: dict[str, tuple[str, ...]] = {}
         setters: list[tuple[str, str]] = []
@@ -329,7 +325,8 @@ class Reader:
             frame = Frame(self, qualname, owner, kind, node.lineno, outer, may_name_device)
             self.summaries[qualname] = read_function(frame, node)
             for name in frame.named:
-                pending.extend(self.by_name.get(name, ()))
+                # a nested function is named in full
+                pending.extend(self.by_name.get(name, (name,)))
 
     def _unread_constructors(self, classes: Container[str] | None) -> list[str]:
         return [
@@ -400,6 +397,16 @@ class Reader:
             for name, (node, _, _) in self.nodes.items()
             if isinstance(node, Unread) and name not in self.summaries
         )
+
+
+def _unique(qualname: str, taken: Container[str]) -> str:
+    """Number a name that is defined again; lines would change with every edit above."""
+    number = 1
+    unique = qualname
+    while unique in taken:
+        number += 1
+        unique = f"{qualname}@{number}"
+    return unique
 
 
 def _makes_class(node: FunctionNode, classes: Container[str] | None) -> bool:

@@ -286,8 +286,10 @@ class Frame:
                 self.named[str(atom[1])] = None
         for value in (callees, *args.each()):
             for atom in value:
-                if atom[0] in ("func", "attr", "ref"):
+                if atom[0] in ("attr", "ref"):
                     self.named[bare_name(str(atom[1]))] = None
+                elif atom[0] == "func":
+                    self.named[str(atom[1])] = None
 
     def device(self) -> str:
         """Find an expression for a device here, or else where a nested function was defined."""

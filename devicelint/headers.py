@@ -62,9 +62,13 @@ class FileHeaders(NamedTuple):
 
     classes: tuple[tuple[str, tuple[str, ...]], ...]
     imports: tuple[tuple[str, str], ...]
+    #: classes whose name may stand for something else as well
+    reassigned: tuple[str, ...]
+    #: some `forward` is defined
+    forwards: bool
 
 
-_NO_HEADERS = FileHeaders((), ())
+_NO_HEADERS = FileHeaders((), (), (), False)
 
 
 def read_headers(data: bytes) -> FileHeaders:
@@ -76,7 +80,16 @@ def read_headers(data: bytes) -> FileHeaders:
     roots = {base.partition(".")[0] for _, bases in classes for base in bases}
     roots -= _BUILTINS
     imports = [item for item in _imports_of(text) if item[0] in roots] if roots else []
-    return FileHeaders(classes, tuple(imports))
+    return FileHeaders(
+        classes,
+        tuple(imports),
+        tuple(name for name, _ in classes if _is_assigned(name.encode(), text)),
+        b"def forward" in text,
+    )
+
+
+def _is_assigned(name: bytes, text: bytes) -> bool:
+    return name + b" = " in text or name + b"=" in text
 
 
 def prospects(
@@ -122,7 +135,6 @@ class _Texts:
         self._imports: dict[str, dict[str, list[str]]] = {}
         self._verdicts: dict[tuple[str, str], _Verdict] = {}
         self._bases: dict[tuple[str, str], tuple[tuple[str, str] | _Verdict, ...]] = {}
-        self._reassigned: dict[tuple[str, str], bool] = {}
 
     def _file(self, path: str) -> FileHeaders:
         known = self._read.get(path)
@@ -161,7 +173,7 @@ class _Texts:
         for target in self._meanings(path, base):
             if isinstance(target, _Verdict):
                 worst = max(worst, target)
-            elif self._is_reassigned(*target):
+            elif target[1] in self._file(target[0]).reassigned:
                 return _Verdict.MAYBE
             else:
                 worst = max(worst, self._verdict(*target))
@@ -172,7 +184,7 @@ class _Texts:
         if (path, name) in seen:
             return False
         seen.add((path, name))
-        return b"def forward" in self._contents[path] or any(
+        return self._file(path).forwards or any(
             self._forwards(*parent, seen)
             for base in self.headers(path)[name]
             for parent in self._classes(path, base)
@@ -187,15 +199,6 @@ class _Texts:
         for base in self.headers(path)[name]:
             for holder, found in self._classes(path, base):
                 self.gather(holder, found, chosen)
-
-    def _is_reassigned(self, path: str, name: str) -> bool:
-        """Tell a name that may stand for something else than the class of that name as well."""
-        known = self._reassigned.get((path, name))
-        if known is None:
-            data, encoded = self._contents[path], name.encode()
-            known = encoded + b" = " in data or encoded + b"=" in data
-            self._reassigned[path, name] = known
-        return known
 
     def _classes(self, path: str, base: str) -> Iterator[tuple[str, str]]:
         for target in self._meanings(path, base):
