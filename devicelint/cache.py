@@ -21,6 +21,8 @@ from typing import TypeVar
 from devicelint import __version__
 from devicelint.frozen import (
     Frozen,
+    basis_from,
+    basis_to,
     facts_from,
     findings_from,
     findings_to,
@@ -28,16 +30,17 @@ from devicelint.frozen import (
     results_from,
     results_to,
 )
-from devicelint.ir import ModuleFacts
+from devicelint.ir import Basis, ModuleFacts
 from devicelint.model import Finding, Results
 
 #: Facts and results depend on the program and on the grammar of the Python that runs it.
-VERSION = f"2:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
+VERSION = f"3:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
 
 #: Entries that were not used for so long are dropped (30 days).
 _LIFETIME = 30 * 24 * 3600
-#: So many results of whole runs are kept (each is another choice of paths or settings).
-_RUNS = 12
+#: So many results of whole runs are kept (each is another choice of paths or settings), with what
+#: the last one over each choice of paths was.
+_RUNS = 24
 
 _SCHEMA = """
 create table if not exists files (path text primary key, stamp text, digest text);
@@ -135,6 +138,14 @@ class Cache:
     def keep_results(self, digest: str, results: Results) -> None:
         """Remember the results of a run."""
         self._new_runs[digest] = json.dumps(results_to(results), ensure_ascii=False)
+
+    def basis(self, digest: str) -> Basis | None:
+        """Give what the last run over these files was, whatever they held then."""
+        return self._ask("runs", digest, basis_from)
+
+    def keep_basis(self, digest: str, basis: Basis) -> None:
+        """Remember what a run was."""
+        self._new_runs[digest] = json.dumps(basis_to(basis), ensure_ascii=False)
 
     def _ask(self, table: str, digest: str, read: Callable[[Frozen], _Answer]) -> _Answer | None:
         if self._database is None:

@@ -19,12 +19,13 @@ from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import SourceError, SourceFile
 from devicelint.gate import may_hold_candidate, sets_up_process_group
-from devicelint.glance import Glance
 from devicelint.headers import prospects
+from devicelint.ir import Basis, Glance
 from devicelint.joining import FactStore, Find, Promise, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.reading import fault_of
+from devicelint.recall import recall
 from devicelint.settings import Settings
 from devicelint.suppression import may_hold_directive
 from devicelint.workers import Workers, prepare
@@ -109,6 +110,9 @@ class _Run:
         self._tell = tell
         self._cache = cache
         self._digests: dict[str, str] = {}
+        #: what the last run over these files was, and this one
+        self._last: Basis | None = None
+        self._basis: Basis | None = None
         self._own = extras(
             settings.extra_constructors, settings.extra_sinks, settings.managed_calls
         )
@@ -120,19 +124,21 @@ class _Run:
         self._digests = {
             path: cache.digest_of(path, source.data) for path, source in self._by_path.items()
         }
-        key = run_digest(
-            _settings_key(self._settings, self._cwd),
-            [(source.path, self._digests[path]) for path, source in self._by_path.items()],
-        )
+        contents = {source.path: self._digests[path] for path, source in self._by_path.items()}
+        settings = _settings_key(self._settings, self._cwd)
+        key = run_digest(settings, contents.items())
+        #: names the runs over these files, whatever they hold
+        series = run_digest(f"{settings} files", [(path, "") for path in contents])
         known = cache.results(key)
+        if known is None or not unchanged(cache, known.rests_on):
+            known = self._recalled(cache, series, contents)
+            if known is not None:
+                cache.keep_results(key, known)
         self._stopwatch.lap("cache")
-        if known is not None and unchanged(cache, known.rests_on):
+        if known is not None:
             cache.hits += len(self._by_path)
             blank = Analysis()
-            return {
-                source.path: known.analyses.get(source.path, blank)
-                for source in self._by_path.values()
-            }
+            return {path: known.analyses.get(path, blank) for path in contents}
         try:
             store = self._store()
             found = self._analyse(store)
@@ -140,7 +146,24 @@ class _Run:
             self._cache = None
             return self.analyse()
         cache.keep_results(key, Results(found, store.rests_on))
+        if self._basis is not None:
+            cache.keep_basis(series, replace(self._basis, run=key))
         return found
+
+    def _recalled(self, cache: Cache, series: str, contents: Mapping[str, str]) -> Results | None:
+        """Bring the results of the last run over these files up to date, if that is possible."""
+        basis = cache.basis(series)
+        if basis is None or basis.files.keys() != contents.keys():
+            return None
+        self._last = basis
+        sources = {source.path: source for source in self._by_path.values()}
+        try:
+            recalled = recall(cache, basis, sources, contents, self._settings.policy())
+        except (KeyError, ValueError):  # what the cache holds does not fit together
+            return None
+        if recalled is None or not unchanged(cache, recalled.rests_on):
+            return None
+        return recalled
 
     def analyse(self) -> Mapping[str, Analysis]:
         """Analyse the sources, whatever is remembered."""
@@ -159,11 +182,7 @@ class _Run:
             return self._nothing(small)
         find = Locator(self._settings.search_paths, str(self._cwd)).find
         with Workers(1 if small else self._jobs, everything) as workers:
-            glances = {
-                path: glance
-                for path, glance in workers.glance()
-                if not isinstance(glance, Diagnostic)
-            }
+            glances = self._glances(workers)
             promise = self._promise(glances, find)
             self._stopwatch.lap("gate")
             self._read(store, workers, promise.first(), find)
@@ -181,6 +200,8 @@ class _Run:
             self._stopwatch.lap("project")
             judged = self._judge(workers, targets)
         self._stopwatch.lap("findings")
+        if self._cache is not None and not small:
+            self._basis = self._what_it_was(store, glances, targets, promise)
         return {
             source.path: _analysis(
                 source, judged.get(path, ()), store.problems.get(path), looked.get(path)
@@ -188,9 +209,22 @@ class _Run:
             for path, source in self._by_path.items()
         }
 
+    def _glances(self, workers: Workers) -> Mapping[str, Glance]:
+        """Take a first look at all files, but at those that are as they were in the last run."""
+        glances: dict[str, Glance] = {}
+        if self._last is not None:
+            for path, source in self._by_path.items():
+                digest, glance = self._last.files[source.path]
+                if digest == self._digests[path]:
+                    glances[path] = glance
+        for path, found in workers.glance(self._by_path.keys() - glances.keys()):
+            if isinstance(found, Glance):
+                glances[path] = found
+        return {path: glances[path] for path in self._by_path if path in glances}
+
     def _promise(self, glances: Mapping[str, Glance], find: Find) -> Promise:
         """Say what the first look at all files promises."""
-        classes = prospects(
+        classes, consulted = prospects(
             {path: source.data for path, source in self._by_path.items()},
             {path: glance.headers for path, glance in glances.items()},
             find,
@@ -201,6 +235,24 @@ class _Run:
             classes,
             tuple(path for path, glance in glances.items() if glance.sets_up_group),
             tuple(path for path, glance in glances.items() if glance.holds_directive),
+            consulted,
+        )
+
+    def _what_it_was(
+        self,
+        store: FactStore,
+        glances: Mapping[str, Glance],
+        targets: Mapping[str, FileTargets],
+        promise: Promise,
+    ) -> Basis:
+        """Note what the next run over these files has to compare itself with."""
+        shown = {path: source.path for path, source in self._by_path.items()}
+        return Basis(
+            run="",
+            files={shown[path]: (self._digests[path], glance) for path, glance in glances.items()},
+            targets={shown[path]: item for path, item in targets.items()},
+            read=frozenset(shown[path] for path in store.loaded() if path in shown),
+            consulted=frozenset(shown[path] for path in promise.consulted),
         )
 
     def _nothing(self, gated: Mapping[str, bytes]) -> Mapping[str, Analysis]:
@@ -231,6 +283,11 @@ class _Run:
             total += len(todo)
             return todo
 
+        if self._last is not None:
+            # what these lead to was read in the last run as well
+            store.recall_all(
+                path for path, source in self._by_path.items() if source.path in self._last.read
+            )
         todo = unknown(first) or further()
         total = len(todo)
         self._stopwatch.lap("cache")

@@ -9,14 +9,29 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from devicelint.ir import CallFact, ClassFacts, Event, FunctionFacts, GroupCall, ModuleFacts, Unread
+from devicelint.ir import (
+    Basis,
+    CallFact,
+    ClassFacts,
+    Event,
+    FileHeaders,
+    FunctionFacts,
+    Glance,
+    GroupCall,
+    ModuleFacts,
+    Unread,
+)
 from devicelint.model import (
     Analysis,
     Applicability,
+    Candidate,
+    Constructor,
     Diagnostic,
     Edit,
+    FileTargets,
     Finding,
     Fix,
+    Kind,
     Location,
     Looked,
     Results,
@@ -232,3 +247,141 @@ def _finding_from(value: Frozen) -> Finding:
                 group_size=group_size,
             )
     raise ValueError("no finding")
+
+
+# What a run was
+
+
+def basis_to(basis: Basis) -> Json:
+    """Write what a run was."""
+    targets: list[Json] = [
+        [path, [_candidate_to(item) for item in one.candidates]]
+        for path, one in basis.targets.items()
+    ]
+    return [
+        basis.run,
+        [[path, digest, _glance_to(glance)] for path, (digest, glance) in basis.files.items()],
+        targets,
+        [*sorted(basis.read)],
+        [*sorted(basis.consulted)],
+    ]
+
+
+def basis_from(value: Frozen) -> Basis:
+    """Give what a run was."""
+    match value:
+        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted)):
+            return Basis(
+                run,
+                dict(_file_from(item) for item in files),
+                dict(_targets_from(item) for item in targets),
+                frozenset(str(item) for item in read),
+                frozenset(str(item) for item in consulted),
+            )
+    raise ValueError("no run")
+
+
+def _glance_to(glance: Glance) -> Json:
+    headers = glance.headers
+    classes: list[Json] = [[name, [*bases]] for name, bases in headers.classes]
+    imports: list[Json] = [[*item] for item in headers.imports]
+    return [
+        [classes, imports, [*headers.reassigned], headers.forwards],
+        glance.holds_directive,
+        glance.sets_up_group,
+    ]
+
+
+def _file_from(value: Frozen) -> tuple[str, tuple[str, Glance]]:
+    match value:
+        case (str(path), str(content), (tuple(headers), bool(directive), bool(group))):
+            # as with facts, its insides are believed
+            glance = Glance(FileHeaders._make(headers), directive, group)
+            return path, (content, glance)
+    raise ValueError("no file")
+
+
+def _targets_from(value: Frozen) -> tuple[str, FileTargets]:
+    match value:
+        case (str(path), tuple(candidates)):
+            return path, FileTargets(tuple(_candidate_from(item) for item in candidates))
+    raise ValueError("no targets")
+
+
+def _candidate_to(item: Candidate) -> Json:
+    row = item.constructor
+    settled_by: list[Json] = [*row.settled_by]
+    constructor: list[Json] = [row.name, str(row.kind), row.takes_device, row.device_index]
+    constructor += [row.honours_context, row.random, settled_by]
+    constructor += [row.follows_tensor, row.dtype, row.device_keyword]
+    return [
+        constructor,
+        [item.callable, item.callee, str(item.sink), item.symbol, item.device_in_scope],
+        [item.fix_obstacle, item.target, item.group],
+        [item.in_context, item.import_time, item.drawn_together],
+        list(item.reached_via),
+        [str(sink) for sink in item.also],
+        [*item.start, *item.end, *item.statement],
+    ]
+
+
+def _candidate_from(value: Frozen) -> Candidate:
+    match value:
+        case (
+            constructor,
+            (str(callable_), str(callee), str(sink), str(symbol), str() | None as device),
+            (str(obstacle), str(target), str(group)),
+            (bool(in_context), bool(import_time), bool(drawn_together)),
+            tuple(reached_via),
+            tuple(also),
+            (int(line), int(column), int(end_line), int(end_column), int(first), int(last)),
+        ):
+            return Candidate(
+                constructor=_constructor_from(constructor),
+                callable=callable_,
+                callee=callee,
+                sink=Sink(sink),
+                symbol=symbol,
+                reached_via=tuple(str(item) for item in reached_via),
+                start=(line, column),
+                end=(end_line, end_column),
+                statement=(first, last),
+                device_in_scope=device,
+                in_context=in_context,
+                fix_obstacle=obstacle,
+                target=target,
+                also=tuple(Sink(str(item)) for item in also),
+                import_time=import_time,
+                group=group,
+                drawn_together=drawn_together,
+            )
+    raise ValueError("no candidate")
+
+
+def _constructor_from(value: Frozen) -> Constructor:
+    match value:
+        case (
+            str(name),
+            str(kind),
+            bool(takes_device),
+            int() | None as device_index,
+            bool(honours_context),
+            bool(random),
+            tuple(settled_by),
+            bool(follows_tensor),
+            str() | None as dtype,
+            str(device_keyword),
+        ):
+            return Constructor(
+                name,
+                Kind(kind),
+                takes_device,
+                device_index,
+                honours_context,
+                random,
+                tuple(str(item) for item in settled_by),
+                follows_tensor,
+                dtype,
+                device_keyword,
+            )
+    raise ValueError("no constructor")

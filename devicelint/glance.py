@@ -5,20 +5,10 @@ In: the bytes of a file.  Out: a `Glance`.  Never here: parsing, another file, a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from devicelint.gate import sets_up_process_group
-from devicelint.headers import FileHeaders, read_headers
+from devicelint.headers import read_headers
+from devicelint.ir import Glance
 from devicelint.suppression import may_hold_directive
-
-
-class Glance(NamedTuple):
-    """What a file's bytes tell."""
-
-    headers: FileHeaders
-    #: a suppression of this tool's own may be there
-    holds_directive: bool
-    sets_up_group: bool
 
 
 def glance_at(data: bytes) -> Glance:

@@ -15,8 +15,8 @@ import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum, auto
-from typing import NamedTuple
 
+from devicelint.ir import FileHeaders
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
 
 # Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
@@ -56,18 +56,6 @@ class _Verdict(IntEnum):
     MAYBE = auto()
 
 
-class FileHeaders(NamedTuple):
-    """The classes of a file by name, with the dotted names that their bases mention, and what the
-    first parts of these are imported from.  A name may occur several times in either."""
-
-    classes: tuple[tuple[str, tuple[str, ...]], ...]
-    imports: tuple[tuple[str, str], ...]
-    #: classes whose name may stand for something else as well
-    reassigned: tuple[str, ...]
-    #: some `forward` is defined
-    forwards: bool
-
-
 _NO_HEADERS = FileHeaders((), (), (), False)
 
 
@@ -99,8 +87,9 @@ def prospects(
     extra_bases: Collection[str],
     *,
     trusts_unknown: bool,
-) -> Mapping[str, frozenset[str]]:
-    """Give for each file the names of its classes that may be modules, or be inherited by one.
+) -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
+    """Give for each file the names of its classes that may be modules, or be inherited by one; and
+    the files of which more than `headers` was read to find that out.
 
     `contents` are the files by absolute path; `headers` are theirs.  A file outside `contents` may
     hold anything.  With `trusts_unknown` any class outside may be a module.
@@ -111,7 +100,7 @@ def prospects(
         for name in texts.headers(path):
             if texts.may_be_module(path, name):
                 texts.gather(path, name, chosen)
-    return {path: frozenset(names) for path, names in chosen.items()}
+    return {path: frozenset(names) for path, names in chosen.items()}, texts.consulted()
 
 
 class _Texts:
@@ -135,6 +124,10 @@ class _Texts:
         self._imports: dict[str, dict[str, list[str]]] = {}
         self._verdicts: dict[tuple[str, str], _Verdict] = {}
         self._bases: dict[tuple[str, str], tuple[tuple[str, str] | _Verdict, ...]] = {}
+
+    def consulted(self) -> frozenset[str]:
+        """Give the files whose imports were read in full."""
+        return frozenset(self._imports)
 
     def _file(self, path: str) -> FileHeaders:
         known = self._read.get(path)

@@ -1,8 +1,7 @@
 """The facts about a file as plain data: what `facts` extracts and `project` joins.
 
-In: nothing.  Out: named tuples over strings, numbers and tuples, so that they can be cached as JSON
-and sent between processes (a dataclass takes four times as long).  Never here: a syntax tree, a
-path, or anything that depends on another file.
+In: the model.  Out: named tuples over strings, numbers and tuples, so that they can be cached as
+JSON and sent between processes (a dataclass takes four times as long).  Never here: a syntax tree.
 
 A *value* is the set of places an expression's value may come from, each one an *atom*:
 
@@ -29,7 +28,11 @@ A *value* is the set of places an expression's value may come from, each one an 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from devicelint.model import FileTargets
 
 Atom = tuple[str | int, ...]
 Value = tuple[Atom, ...]
@@ -168,3 +171,39 @@ class ModuleFacts(NamedTuple):
     #: names that the file defines although it imports them as well, or Python has them built in
     shadowing: tuple[str, ...] = ()
     process_groups: tuple[GroupCall, ...] = ()
+
+
+class FileHeaders(NamedTuple):
+    """The classes of a file by name, with the dotted names that their bases mention, and what the
+    first parts of these are imported from.  A name may occur several times in either."""
+
+    classes: tuple[tuple[str, tuple[str, ...]], ...]
+    imports: tuple[tuple[str, str], ...]
+    #: classes whose name may stand for something else as well
+    reassigned: tuple[str, ...]
+    #: some `forward` is defined
+    forwards: bool
+
+
+class Glance(NamedTuple):
+    """What a file's bytes tell."""
+
+    headers: FileHeaders
+    #: a suppression of this tool's own may be there
+    holds_directive: bool
+    sets_up_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a run was, for the next one over the same files to compare itself with."""
+
+    #: the run by its digest
+    run: str
+    #: the digest of each file's content, and what the first look at it told, by its shown path
+    files: Mapping[str, tuple[str, Glance]]
+    #: what was looked at in each file
+    targets: Mapping[str, FileTargets]
+    #: the files that were read, and those of which just the imports were followed
+    read: frozenset[str]
+    consulted: frozenset[str]

@@ -68,6 +68,8 @@ class FactStore:
 
     def recall(self, path: str) -> bool:
         """Take the facts of a given file from the cache; False if they are not there."""
+        if path in self._facts:
+            return True
         self._asked.add(path)
         digest = self._digests.get(path)
         known = self._cache.facts(digest) if self._cache is not None and digest else None
@@ -75,6 +77,12 @@ class FactStore:
             self._facts[path] = known
             self._fresh.append(path)
         return known is not None
+
+    def recall_all(self, paths: Iterable[str]) -> None:
+        """Take the facts of files from the cache that lead to none but each other."""
+        for path in paths:
+            self.recall(path)
+        self._fresh.clear()
 
     def trails(self, find: Find) -> Mapping[str, frozenset[str]]:
         """Give the given files that what was read since the last time leads to, and the names that
@@ -214,6 +222,8 @@ class Promise:
     grouping: Sequence[str]
     #: the files that may hold a suppression of this tool's own
     directives: Sequence[str]
+    #: the files whose imports were followed to tell
+    consulted: frozenset[str]
 
     def first(self) -> Mapping[str, frozenset[str]]:
         """Give the files to read first, and what of each."""

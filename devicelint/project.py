@@ -82,7 +82,7 @@ class _FileTable:
         self.classes: dict[str, ClassFacts] = {item.qualname: item for item in facts.classes}
         self.functions = set(facts.functions)
         self.summaries: dict[str, FunctionFacts] = {s.qualname: s for s in facts.summaries}
-        #: name without line of redefinition -> every definition
+        #: name without number of redefinition -> every definition
         self.named: dict[str, list[str]] = {}
         for qualname in (*self.classes, *facts.functions):
             head, _, last = qualname.rpartition(".")

@@ -14,6 +14,7 @@ from devicelint.facts import (
     extend_facts,
     extend_facts_from,
     extract_facts,
+    joined,
     process_group_facts,
 )
 from devicelint.files import SourceError, decode
@@ -55,6 +56,17 @@ def read_more(
         return Diagnostic(path, error.line, error.column, error.message)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
+
+
+def read_again(path: str, data: bytes, before: ModuleFacts) -> ModuleFacts | Diagnostic:
+    """Read of a changed file what was read of it before, as far as it is still there."""
+    facts = read_facts(path, data, ())
+    if isinstance(facts, Diagnostic):
+        return facts
+    unread = {item.qualname for item in facts.unread}
+    wanted = [item.qualname for item in before.summaries if item.qualname in unread]
+    news = read_more(path, data, facts, wanted)
+    return joined(facts, news) if isinstance(news, ModuleFacts) else news
 
 
 def judge_file(

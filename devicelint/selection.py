@@ -25,7 +25,7 @@ from devicelint.model import (
     Severity,
 )
 from devicelint.settings import Settings
-from devicelint.suppression import Suppressions, parse_suppressions, split
+from devicelint.suppression import Suppressions, may_speak, parse_suppressions, split
 
 _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
@@ -80,7 +80,11 @@ def select(
         return Selected(report, whole=whole)
     path = coverage.cwd / source.path
     text = decode(source.data).text
-    suppressions = parse_suppressions(text)
+    statements = [finding.statement for finding in analysis.findings]
+    if analysis.looked is not None or may_speak(text, statements):
+        suppressions = parse_suppressions(text)
+    else:
+        suppressions = Suppressions()
     found = [*analysis.findings]
     if analysis.looked is not None and not analysis.diagnostics:
         scope = _scope(analysis.looked, whole=whole, blanket=settings.is_asked_for(UNUSED.code))

@@ -381,7 +381,7 @@ def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: 
 
 
 def symbol_of(function: Key) -> str:
-    """Write a function as users know it: no line of redefinition, bodies by their owner."""
+    """Write a function as users know it: no number of redefinition, bodies by their owner."""
     parts = [
         part if part.startswith("<lambda") else part.split("@")[0]
         for part in function[1].split(".")

@@ -143,6 +143,6 @@ def device_in_scope(
 
 
 def bare_name(qualname: str) -> str:
-    """Give the name a function is called by: no scope, no line of a redefinition."""
+    """Give the name a function is called by: no scope, no number of a redefinition."""
     last = qualname.rsplit(".", 1)[-1]
     return last if last.startswith("<") else last.split("@")[0]

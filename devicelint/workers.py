@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from devicelint.glance import Glance, glance_at
-from devicelint.ir import ModuleFacts
+from devicelint.glance import glance_at
+from devicelint.ir import Glance, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.reading import judge_file, read_facts, read_more
 
@@ -60,9 +60,9 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def glance(self) -> Iterator[tuple[str, Glance | Diagnostic]]:
-        """Look at all files."""
-        yield from self._spread(_glance, [(path,) for path in self._contents])
+    def glance(self, paths: Iterable[str]) -> Iterator[tuple[str, Glance | Diagnostic]]:
+        """Take a first look at files."""
+        yield from self._spread(_glance, [(path,) for path in paths])
 
     def read(
         self,

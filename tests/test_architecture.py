@@ -51,6 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "bindings",
         "glance",
+        "reuse",
         "cache",
         "syntax",
         "rules.*",
@@ -74,7 +75,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets",),
     ("analysis",),
     ("reading",),
-    ("workers", "joining"),
+    ("workers", "joining", "recall"),
     ("engine",),
     ("selection",),
     ("known",),

@@ -173,16 +173,16 @@ def test_internal_error_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_failure_on_one_file_keeps_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     put("a.py", FOUND)
     put("b.py", FOUND)
-    real = selection.parse_suppressions
+    real = selection.may_speak
     calls: list[str] = []
 
-    def fail_once(text: str) -> object:
+    def fail_once(text: str, statements: list[tuple[int, int]]) -> object:
         calls.append(text)
         if len(calls) == 1:
             raise ValueError("odd comment")
-        return real(text)
+        return real(text, statements)
 
-    monkeypatch.setattr(selection, "parse_suppressions", fail_once)
+    monkeypatch.setattr(selection, "may_speak", fail_once)
     result = run("check", "-v")
     assert result.code == 2
     assert "a.py: cannot check: devicelint failed on this file (ValueError: odd" in result.out
