@@ -208,11 +208,6 @@ class Cache:
             self._database = None
 
 
-def open_cache(folder: Path | None) -> Cache | None:
-    """Open the cache in a folder; None where there is to be none."""
-    return Cache(folder) if folder is not None else None
-
-
 def run_digest(settings: str, sources: Iterable[tuple[str, str]]) -> str:
     """Name a run by its settings, and the path and digest of every source."""
     digest = hashlib.sha256(f"{VERSION}\0{settings}\0".encode())

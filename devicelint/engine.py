@@ -1,41 +1,33 @@
-"""Run the stages over the sources of a project: gate, facts, joining, targets, findings.
+"""Look for findings in the sources of a project, if there can be any.
 
 In: sources as bytes and the settings.  Out: findings and diagnostics for each source.  Never here:
-discovery, selection, suppression, output.  Files that the given ones import are read where they
-are found, and never changed or executed.
+discovery, selection, output; or what it takes to analyse a source, which is imported when the bytes
+of one say that there may be something to find.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-from devicelint.cache import Cache, run_digest, unchanged
-from devicelint.extras import extras
 from devicelint.files import SourceError, SourceFile
 from devicelint.gate import may_hold_candidate, sets_up_process_group
-from devicelint.headers import prospects
-from devicelint.ir import Basis, Glance
-from devicelint.joining import FactStore, Find, Promise, join
-from devicelint.locate import Locator
-from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
-from devicelint.reading import fault_of
-from devicelint.recall import recall
+from devicelint.model import Analysis, Finding, Looked
+from devicelint.parsing import deepen, fault_of
 from devicelint.settings import Settings
+from devicelint.stopwatch import Stopwatch, Tell
 from devicelint.suppression import may_hold_directive
-from devicelint.workers import Workers, prepare
 
-#: Less source than this is read faster by one process than by several (starting them takes 60 ms).
-POOL_THRESHOLD = 400_000
+if TYPE_CHECKING:
+    from devicelint.cache import Cache
 
-#: What is told how far a run is: the stage, how many files of it are done, of how many (0 of 0: a
-#: stage without parts).
-Tell: TypeAlias = Callable[[str, int, int], None]
+#: With less source than this, a file in which nothing can be found is parsed all the same: whoever
+#: checks a few files wants to hear of a syntax error.
+_SMALL = 400_000
 
 
 def check_text(source: str, settings: Settings | None = None) -> tuple[Finding, ...]:
@@ -49,22 +41,38 @@ def check_text(source: str, settings: Settings | None = None) -> tuple[Finding, 
     return result.findings
 
 
+def may_find(sources: Sequence[SourceFile], settings: Settings) -> bool:
+    """Say False only of sources in which there is nothing to find."""
+    own = [name.rpartition(".")[2].encode() for name in settings.extra_constructors]
+    return any(
+        may_hold_candidate(source.data)
+        or sets_up_process_group(source.data)
+        or any(name in source.data for name in own)
+        for source in sources
+    )
+
+
 def analyse(
     sources: Sequence[SourceFile],
     settings: Settings,
     *,
     jobs: int,
     cwd: Path,
-    timings: dict[str, float] | None = None,
+    stopwatch: Stopwatch | None = None,
     tell: Tell | None = None,
     cache: Cache | None = None,
 ) -> Mapping[str, Analysis]:
     """Check sources together.  The result has an entry for every source, by its `path`."""
-    stopwatch = Stopwatch(timings if timings is not None else {})
+    stopwatch = stopwatch or Stopwatch()
     collecting = gc.isenabled()
-    prepare()
-    run = _Run(sources, settings, jobs, cwd, stopwatch, tell or _tell_nobody, cache)
+    deepen()
     try:
+        if not may_find(sources, settings):
+            return _nothing(sources)
+        stopwatch.lap("gate")
+        from devicelint.stages import Run
+
+        run = Run(sources, settings, jobs, cwd, stopwatch, tell or _tell_nobody, cache)
         return run.remembered() if cache is not None else run.analyse()
     finally:
         if collecting:
@@ -75,289 +83,17 @@ def _tell_nobody(stage: str, done: int, total: int) -> None:
     """Take no notice."""
 
 
-class Stopwatch:
-    """Adds up seconds per stage."""
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-        self._since = perf_counter()
-
-    def lap(self, stage: str) -> None:
-        """Count the time since the last lap towards a stage."""
-        now = perf_counter()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
-        self._since = now
-
-
-class _Run:
-    """One run over sources: from the gate to the findings."""
-
-    def __init__(
-        self,
-        sources: Sequence[SourceFile],
-        settings: Settings,
-        jobs: int,
-        cwd: Path,
-        stopwatch: Stopwatch,
-        tell: Tell,
-        cache: Cache | None,
-    ) -> None:
-        self._by_path = {os.path.join(cwd, source.path): source for source in sources}
-        self._settings = settings
-        self._jobs = jobs
-        self._cwd = cwd
-        self._stopwatch = stopwatch
-        self._tell = tell
-        self._cache = cache
-        self._digests: dict[str, str] = {}
-        #: what the last run over these files was, and this one
-        self._last: Basis | None = None
-        self._basis: Basis | None = None
-        self._own = extras(
-            settings.extra_constructors, settings.extra_sinks, settings.managed_calls
+def _nothing(sources: Sequence[SourceFile]) -> Mapping[str, Analysis]:
+    """What a run yields that can find nothing: the faults of what little there is to read."""
+    small = sum(len(source.data) for source in sources) <= _SMALL
+    return {
+        source.path: Analysis(
+            diagnostics=tuple(
+                replace(fault, path=source.path)
+                for fault in ([fault_of(source.path, source.data)] if small else [])
+                if fault is not None
+            ),
+            looked=Looked() if may_hold_directive(source.data) else None,
         )
-
-    def remembered(self) -> Mapping[str, Analysis]:
-        """Give what an earlier run over the same sources found, or analyse and remember it."""
-        cache = self._cache
-        assert cache is not None
-        self._digests = {
-            path: cache.digest_of(path, source.data) for path, source in self._by_path.items()
-        }
-        contents = {source.path: self._digests[path] for path, source in self._by_path.items()}
-        settings = _settings_key(self._settings, self._cwd)
-        key = run_digest(settings, contents.items())
-        #: names the runs over these files, whatever they hold
-        series = run_digest(f"{settings} files", [(path, "") for path in contents])
-        known = cache.results(key)
-        if known is None or not unchanged(cache, known.rests_on):
-            known = self._recalled(cache, series, contents)
-            if known is not None:
-                cache.keep_results(key, known)
-        self._stopwatch.lap("cache")
-        if known is not None:
-            cache.hits += len(self._by_path)
-            blank = Analysis()
-            return {path: known.analyses.get(path, blank) for path in contents}
-        try:
-            store = self._store()
-            found = self._analyse(store)
-        except Exception:  # noqa: BLE001 - what the cache held may be at fault: do without it
-            self._cache = None
-            return self.analyse()
-        cache.keep_results(key, Results(found, store.rests_on))
-        if self._basis is not None:
-            cache.keep_basis(series, replace(self._basis, run=key))
-        return found
-
-    def _recalled(self, cache: Cache, series: str, contents: Mapping[str, str]) -> Results | None:
-        """Bring the results of the last run over these files up to date, if that is possible."""
-        basis = cache.basis(series)
-        if basis is None or basis.files.keys() != contents.keys():
-            return None
-        self._last = basis
-        sources = {source.path: source for source in self._by_path.values()}
-        try:
-            recalled = recall(cache, basis, sources, contents, self._settings.policy())
-        except (KeyError, ValueError):  # what the cache holds does not fit together
-            return None
-        if recalled is None or not unchanged(cache, recalled.rests_on):
-            return None
-        return recalled
-
-    def analyse(self) -> Mapping[str, Analysis]:
-        """Analyse the sources, whatever is remembered."""
-        return self._analyse(self._store())
-
-    def _store(self) -> FactStore:
-        contents = {path: source.data for path, source in self._by_path.items()}
-        return FactStore(contents, self._digests, self._cache)
-
-    def _analyse(self, store: FactStore) -> Mapping[str, Analysis]:
-        everything = {path: source.data for path, source in self._by_path.items()}
-        small = {} if sum(map(len, everything.values())) > POOL_THRESHOLD else everything
-        may_yield = any(map(self._may_yield, everything.values()))
-        self._stopwatch.lap("gate")
-        if not may_yield:
-            return self._nothing(small)
-        find = Locator(self._settings.search_paths, str(self._cwd)).find
-        with Workers(1 if small else self._jobs, everything) as workers:
-            glances = self._glances(workers)
-            promise = self._promise(glances, find)
-            self._stopwatch.lap("gate")
-            self._read(store, workers, promise.first(), find)
-            self._note_faults(store, small)
-            self._tell("joining", 0, 0)
-            targets, looked = join(
-                store,
-                everything,
-                self._settings,
-                find,
-                self._own,
-                promise,
-                workers.extend,
-            )
-            self._stopwatch.lap("project")
-            judged = self._judge(workers, targets)
-        self._stopwatch.lap("findings")
-        if self._cache is not None and not small:
-            self._basis = self._what_it_was(store, glances, targets, promise)
-        return {
-            source.path: _analysis(
-                source, judged.get(path, ()), store.problems.get(path), looked.get(path)
-            )
-            for path, source in self._by_path.items()
-        }
-
-    def _glances(self, workers: Workers) -> Mapping[str, Glance]:
-        """Take a first look at all files, but at those that are as they were in the last run."""
-        glances: dict[str, Glance] = {}
-        if self._last is not None:
-            for path, source in self._by_path.items():
-                digest, glance = self._last.files[source.path]
-                if digest == self._digests[path]:
-                    glances[path] = glance
-        for path, found in workers.glance(self._by_path.keys() - glances.keys()):
-            if isinstance(found, Glance):
-                glances[path] = found
-        return {path: glances[path] for path in self._by_path if path in glances}
-
-    def _promise(self, glances: Mapping[str, Glance], find: Find) -> Promise:
-        """Say what the first look at all files promises."""
-        classes, consulted = prospects(
-            {path: source.data for path, source in self._by_path.items()},
-            {path: glance.headers for path, glance in glances.items()},
-            find,
-            self._settings.extra_bases,
-            trusts_unknown=self._settings.unknown_bases == "always",
-        )
-        return Promise(
-            classes,
-            tuple(path for path, glance in glances.items() if glance.sets_up_group),
-            tuple(path for path, glance in glances.items() if glance.holds_directive),
-            consulted,
-        )
-
-    def _what_it_was(
-        self,
-        store: FactStore,
-        glances: Mapping[str, Glance],
-        targets: Mapping[str, FileTargets],
-        promise: Promise,
-    ) -> Basis:
-        """Note what the next run over these files has to compare itself with."""
-        shown = {path: source.path for path, source in self._by_path.items()}
-        return Basis(
-            run="",
-            files={shown[path]: (self._digests[path], glance) for path, glance in glances.items()},
-            targets={shown[path]: item for path, item in targets.items()},
-            read=frozenset(shown[path] for path in store.loaded() if path in shown),
-            consulted=frozenset(shown[path] for path in promise.consulted),
-        )
-
-    def _nothing(self, gated: Mapping[str, bytes]) -> Mapping[str, Analysis]:
-        """What a run yields that can find nothing: the faults of what little there is to read."""
-        faults = {path: fault_of(path, data) for path, data in gated.items()}
-        return {
-            source.path: _analysis(source, (), faults.get(path), _unlooked(source.data))
-            for path, source in self._by_path.items()
-        }
-
-    def _may_yield(self, data: bytes) -> bool:
-        return may_hold_candidate(data) or self._own.may_name(data) or sets_up_process_group(data)
-
-    def _read(
-        self, store: FactStore, workers: Workers, first: Mapping[str, frozenset[str]], find: Find
-    ) -> None:
-        """Read what is named of each file, then what this leads to in others."""
-        total = 0
-
-        def unknown(wanted: Mapping[str, frozenset[str]]) -> Mapping[str, frozenset[str]]:
-            return {path: names for path, names in wanted.items() if not store.recall(path)}
-
-        def further() -> Mapping[str, frozenset[str]]:
-            nonlocal total
-            todo: Mapping[str, frozenset[str]] = {}
-            while not todo and (wanted := store.trails(find)):
-                todo = unknown(wanted)
-            total += len(todo)
-            return todo
-
-        if self._last is not None:
-            # what these lead to was read in the last run as well
-            store.recall_all(
-                path for path, source in self._by_path.items() if source.path in self._last.read
-            )
-        todo = unknown(first) or further()
-        total = len(todo)
-        self._stopwatch.lap("cache")
-        for done, (path, outcome) in enumerate(workers.read(todo, further), start=1):
-            store.put(path, outcome)
-            self._tell("reading", done, total)
-        self._stopwatch.lap("facts")
-
-    def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
-        """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
-        for path, data in small.items():
-            if path not in store.problems:
-                fault = fault_of(path, data)
-                if fault is not None:
-                    store.problems[path] = fault
-
-    def _judge(
-        self, workers: Workers, targets: Mapping[str, FileTargets]
-    ) -> Mapping[str, tuple[Finding, ...] | Diagnostic]:
-        """Turn targets into findings; the same targets in the same text give the same ones."""
-        policy = self._settings.policy()
-        judged: dict[str, tuple[Finding, ...] | Diagnostic] = {}
-        todo: dict[str, FileTargets] = {}
-        keys: dict[str, str] = {}
-        for path in targets:
-            if self._cache is not None:
-                keys[path] = run_digest(repr((policy, targets[path])), [("", self._digests[path])])
-                known = self._cache.findings(keys[path])
-                if known is not None:
-                    judged[path] = known
-                    continue
-            todo[path] = targets[path]
-        for path, outcome in workers.judge(todo, policy):
-            judged[path] = outcome
-            if self._cache is not None and not isinstance(outcome, Diagnostic):
-                self._cache.keep_findings(keys[path], outcome)
-            self._tell("judging", len(judged), len(targets))
-        return judged
-
-
-def _analysis(
-    source: SourceFile,
-    judged: tuple[Finding, ...] | Diagnostic,
-    problem: Diagnostic | None,
-    looked: Looked | None,
-) -> Analysis:
-    """Put together what one source yielded; its diagnostics bear its path as the user knows it."""
-    problems = [problem] if problem is not None else []
-    if isinstance(judged, Diagnostic):
-        problems.append(judged)
-        judged = ()
-    named = tuple(replace(item, path=source.path) for item in problems)
-    return Analysis(judged, named, looked)
-
-
-def _settings_key(settings: Settings, cwd: Path) -> str:
-    """Write down the settings that findings depend on before selection."""
-    return repr(
-        (
-            settings.policy(),
-            settings.extra_bases,
-            settings.extra_constructors,
-            settings.extra_sinks,
-            settings.managed_calls,
-            settings.search_paths,
-            settings.unknown_bases,
-            str(cwd),
-        )
-    )
-
-
-def _unlooked(data: bytes) -> Looked | None:
-    return Looked() if may_hold_directive(data) else None
+        for source in sources
+    }

@@ -21,13 +21,12 @@ from devicelint.torch_api import CONSTRUCTORS
 class Names:
     """Dotted names, found by the key of what they name."""
 
-    __slots__ = ("_by_last", "last")
+    __slots__ = ("_by_last",)
 
     def __init__(self, names: Iterable[str]) -> None:
         self._by_last: dict[str, list[str]] = {}
         for name in names:
             self._by_last.setdefault(name.rpartition(".")[2], []).append(name)
-        self.last = tuple(name.encode() for name in self._by_last)
 
     def of(self, key: Key) -> str | None:
         """Give the name that stands for a definition, None if there is none."""
@@ -55,10 +54,6 @@ class Extras:
     #: called name -> what becomes of a value handed to it
     sinks: Mapping[str, str] = field(default_factory=dict)
     sink_names: Names = field(default_factory=lambda: Names(()))
-
-    def may_name(self, data: bytes) -> bool:
-        """Say False only of a file that names none of the project's own constructors."""
-        return any(name in data for name in self.own.last)
 
     def constructor_of(self, key: Key) -> External | None:
         """Give the project's own constructor that a definition is, as if it were outside."""

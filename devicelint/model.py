@@ -363,6 +363,8 @@ class RunReport:
     timings: tuple[tuple[str, float], ...] = field(default=())
     #: entries of the baseline whose findings are gone
     stale: tuple[BaselineEntry, ...] = ()
+    #: files whose results or facts the cache knew, and those that it did not know
+    remembered: tuple[int, int] = (0, 0)
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:

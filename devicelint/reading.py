@@ -22,6 +22,7 @@ from devicelint.gate import sets_up_process_group
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.outline import normalised, outline
+from devicelint.parsing import parse
 from devicelint.rules import RULES
 
 
@@ -82,29 +83,6 @@ def judge_file(
         return Diagnostic(path, error.line, error.column, error.message)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
-
-
-def parse(data: bytes) -> ast.Module:
-    """Parse a file's bytes; raises SourceError with the place of the fault."""
-    text = decode(data).text
-    try:
-        return ast.parse(text, type_comments=False)
-    except SyntaxError as error:
-        place = (error.lineno or 0, error.offset or 0)
-        raise SourceError(f"syntax error: {error.msg}", *place) from None
-    except (RecursionError, MemoryError):
-        raise SourceError("too deeply nested to be parsed; exclude the file or split it") from None
-    except ValueError as error:
-        raise SourceError(str(error)) from None
-
-
-def fault_of(path: str, data: bytes) -> Diagnostic | None:
-    """Say what keeps a file from being parsed, None if nothing does."""
-    try:
-        parse(data)
-    except SourceError as error:
-        return Diagnostic(path, error.line, error.column, error.message)
-    return None
 
 
 def _facts(data: bytes, names: Collection[str] | None) -> ModuleFacts:

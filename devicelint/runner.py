@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from devicelint import engine
-from devicelint.cache import open_cache
 from devicelint.discovery import Discovery, discover, shown_path
 from devicelint.files import (
     ChangedOnDisk,
@@ -34,6 +33,10 @@ from devicelint.known import Parted, load, part, save
 from devicelint.model import BaselineEntry, Diagnostic, FileReport, Finding, RunReport
 from devicelint.selection import Coverage, Selected, select
 from devicelint.settings import Settings
+from devicelint.stopwatch import Stopwatch, Tell
+
+if TYPE_CHECKING:
+    from devicelint.cache import Cache
 
 #: The name of standard input where the user gives none.
 STDIN_NAME = "<stdin>"
@@ -87,16 +90,14 @@ class Recorded:
 # Checking ----------------------------------------------------------------------------------------
 
 
-def check(request: Request, settings: Settings, tell: engine.Tell | None = None) -> RunReport:
+def check(request: Request, settings: Settings, tell: Tell | None = None) -> RunReport:
     """Check what was asked for, and tell how far it is."""
     entries = load(settings.baseline, request.cwd) if settings.baseline else ()
     run, _ = _check(request, settings, entries, tell)
     return run
 
 
-def record(
-    request: Request, settings: Settings, file: str, tell: engine.Tell | None = None
-) -> Recorded:
+def record(request: Request, settings: Settings, file: str, tell: Tell | None = None) -> Recorded:
     """Check what was asked for, and make all that is found the baseline."""
     before = load(file, request.cwd) if os.path.exists(file) else ()
     run, parted = _check(request, settings, before, tell)
@@ -114,14 +115,13 @@ def _check(
     request: Request,
     settings: Settings,
     entries: tuple[BaselineEntry, ...],
-    tell: engine.Tell | None,
+    tell: Tell | None,
 ) -> tuple[RunReport, Parted]:
-    timings: dict[str, float] = {}
-    watch = engine.Stopwatch(timings)
+    watch = Stopwatch()
     sources, problems = read_sources(request, settings)
     watch.lap("read")
-    parted = look_at(sources, request, settings, timings, entries, tell)
-    run = run_report(parted.reports.values(), problems, len(sources), timings)
+    parted = look_at(sources, request, settings, watch, entries, tell)
+    run = run_report(parted.reports.values(), problems, len(sources), watch)
     return replace(run, stale=parted.stale), parted
 
 
@@ -176,25 +176,25 @@ def look_at(
     sources: Sequence[SourceFile],
     request: Request,
     settings: Settings,
-    timings: dict[str, float],
+    watch: Stopwatch,
     entries: tuple[BaselineEntry, ...],
-    tell: engine.Tell | None = None,
+    tell: Tell | None = None,
 ) -> Parted:
     """Analyse the sources together and keep what the user wants to know."""
-    cache = open_cache(request.cache)
+    cache = _cache(request, sources, settings)
     analyses = engine.analyse(
         sources,
         settings,
         jobs=request.jobs,
         cwd=request.cwd,
-        timings=timings,
+        stopwatch=watch,
         tell=tell,
         cache=cache,
     )
-    watch = engine.Stopwatch(timings)
     if cache is not None:
         cache.save()
         cache.close()
+        watch.remembered, watch.new = cache.hits, cache.misses
         watch.lap("cache")
     coverage = Coverage(request.cwd, () if request.stdin is not None else request.paths)
     chosen: dict[str, Selected] = {}
@@ -208,6 +208,15 @@ def look_at(
         chosen[source.path] = one
     watch.lap("select")
     return part(chosen, entries, settings, request.cwd)
+
+
+def _cache(request: Request, sources: Sequence[SourceFile], settings: Settings) -> Cache | None:
+    """Open the cache, if there is to be one and anything to remember."""
+    if request.cache is None or not engine.may_find(sources, settings):
+        return None
+    from devicelint.cache import Cache
+
+    return Cache(request.cache)
 
 
 def _guarded(path: str, work: Callable[[], _Result]) -> _Result | Diagnostic:
@@ -226,7 +235,7 @@ def run_report(
     reports: Iterable[FileReport],
     problems: Iterable[Diagnostic],
     checked: int,
-    timings: Mapping[str, float],
+    watch: Stopwatch,
 ) -> RunReport:
     """Put the reports in order, without those that say nothing."""
     telling = [
@@ -238,7 +247,10 @@ def run_report(
         if report.findings or report.suppressed or report.baselined or report.diagnostics
     ]
     return RunReport(
-        tuple(sorted(telling, key=lambda report: report.path)), checked, tuple(timings.items())
+        tuple(sorted(telling, key=lambda report: report.path)),
+        checked,
+        tuple(watch.seconds.items()),
+        remembered=(watch.remembered, watch.new),
     )
 
 
@@ -247,15 +259,15 @@ def run_report(
 
 def fix(request: Request, settings: Settings, *, unsafe: bool) -> FixReport:
     """Work out the fixes of what was asked for.  Nothing is written: that is for `write`."""
-    timings: dict[str, float] = {}
+    watch = Stopwatch()
     entries = load(settings.baseline, request.cwd) if settings.baseline else ()
     sources, problems = read_sources(request, settings)
-    found = look_at(sources, request, settings, timings, entries).reports
+    found = look_at(sources, request, settings, watch, entries).reports
 
     def look(changed: Mapping[str, bytes]) -> Mapping[str, FileReport]:
         # All of them again: a helper is construction code because of classes in other files.
         now = [SourceFile(one.path, changed.get(one.path, one.data)) for one in sources]
-        return look_at(now, request, settings, timings, entries).reports
+        return look_at(now, request, settings, watch, entries).reports
 
     fixes: list[FileFix] = []
     reports = dict(found)
@@ -263,7 +275,7 @@ def fix(request: Request, settings: Settings, *, unsafe: bool) -> FixReport:
         reports[outcome.report.path] = outcome.report
         if outcome.fix is not None:
             fixes.append(outcome.fix)
-    return FixReport(tuple(fixes), run_report(reports.values(), problems, len(sources), timings))
+    return FixReport(tuple(fixes), run_report(reports.values(), problems, len(sources), watch))
 
 
 def write(report: FixReport, cwd: Path) -> FixReport:

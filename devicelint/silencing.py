@@ -16,14 +16,15 @@ from devicelint.known import load
 from devicelint.model import Diagnostic, FileReport, Finding
 from devicelint.runner import FileFix, FixReport, Request, look_at, read_sources, run_report
 from devicelint.settings import Settings
+from devicelint.stopwatch import Stopwatch
 
 
 def silence(request: Request, settings: Settings, reason: str) -> FixReport:
     """Work out comments that silence what is found.  Nothing is written: that is for `write`."""
-    timings: dict[str, float] = {}
+    watch = Stopwatch()
     entries = load(settings.baseline, request.cwd) if settings.baseline else ()
     sources, problems = read_sources(request, settings)
-    found = reports = look_at(sources, request, settings, timings, entries).reports
+    found = reports = look_at(sources, request, settings, watch, entries).reports
     now = {source.path: source.data for source in sources}
     failed: dict[str, Diagnostic] = {}
     for _ in range(MAX_PASSES):
@@ -38,7 +39,7 @@ def silence(request: Request, settings: Settings, reason: str) -> FixReport:
             break
         now |= step
         changed = [SourceFile(path, data) for path, data in now.items()]
-        reports = look_at(changed, request, settings, timings, entries).reports
+        reports = look_at(changed, request, settings, watch, entries).reports
     fixes = tuple(
         FileFix(
             source.path,
@@ -51,7 +52,7 @@ def silence(request: Request, settings: Settings, reason: str) -> FixReport:
         if now[source.path] != source.data
     )
     problems = (*problems, *failed.values())
-    return FixReport(fixes, run_report(reports.values(), problems, len(sources), timings))
+    return FixReport(fixes, run_report(reports.values(), problems, len(sources), watch))
 
 
 def _silenceable(report: FileReport) -> list[Finding]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +19,11 @@ from typing import TYPE_CHECKING, TypeVar
 from devicelint.glance import glance_at
 from devicelint.ir import Glance, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
+from devicelint.parsing import deepen
 from devicelint.reading import judge_file, read_facts, read_more
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
-
-#: The parser and the readers recurse once or twice a level of nesting.
-RECURSION_LIMIT = 9_000
 
 #: Trees hold each other: with the collector off they are let go of after so many bytes of source.
 _COLLECT_EVERY = 3_000_000
@@ -182,15 +179,6 @@ _KILLED = (
 )
 
 
-def prepare() -> None:
-    """Make a process fit for large trees: deep recursion, and no cyclic collector.
-
-    Trees are large and mostly acyclic: the collector triples the time of parsing.
-    """
-    gc.disable()
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-
-
 #: The files that a worker was given.
 _contents: Mapping[str, bytes] = {}
 
@@ -199,7 +187,7 @@ def _start(contents: Mapping[str, bytes]) -> None:
     """Begin as a worker, and end when the program that started it has gone."""
     global _contents  # noqa: PLW0603 - a process pool hands its workers nothing else to hold on to
     _contents = contents
-    prepare()
+    deepen()
     parent = os.getppid()
 
     def watch() -> None:

@@ -28,7 +28,16 @@ RULE_HELPERS = ("rules.expression", "rules.judgement", "rules.legacy", "rules.wo
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "model"),
     ("lines", "scopes"),
-    ("torch_api", "ir", "locate", "suppression", "fixer", "settings", "reporters.settings"),
+    (
+        "torch_api",
+        "ir",
+        "locate",
+        "stopwatch",
+        "suppression",
+        "fixer",
+        "settings",
+        "reporters.settings",
+    ),
     (
         "values",
         "files",
@@ -51,6 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "bindings",
         "glance",
+        "parsing",
         "reuse",
         "cache",
         "syntax",
@@ -76,6 +86,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("analysis",),
     ("reading",),
     ("workers", "joining", "recall"),
+    ("stages",),
     ("engine",),
     ("selection",),
     ("known",),

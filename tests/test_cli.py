@@ -255,10 +255,19 @@ def test_statistics() -> None:
 
 def test_quiet_and_verbose() -> None:
     put("a.py", FOUND)
-    assert "Found 2 findings" not in run("check", "-q").out
-    result = run("check", "-v", "--output-format", "json")
-    json.loads(result.out)
-    assert re.fullmatch(r"devicelint: (\w+ [\d.]+ s(, )?)+\n", result.err)
+    assert "Found 2 findings" not in run("check", "-q", "--no-cache").out
+    known: list[list[str]] = []
+    for command in (["check", "--no-cache"], ["check"], ["check"]):
+        result = run(*command, "-v", "--output-format", "json")
+        json.loads(result.out)
+        stages, *cache = result.err.splitlines()
+        assert re.fullmatch(r"devicelint: (\w+ [\d.]+ s(, )?)+", stages)
+        known.append(cache)
+    assert known == [
+        [],
+        ["devicelint: cache: 0 of 1 file known"],
+        ["devicelint: cache: 1 of 1 file known"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 
 from devicelint import runner
 from devicelint.model import Kind
+from devicelint.parsing import RECURSION_LIMIT
 from devicelint.settings import Settings
 from devicelint.torch_api import CONSTRUCTORS
-from devicelint.workers import RECURSION_LIMIT
 
 EXAMPLES = int(os.environ.get("DEVICELINT_EXAMPLES", "300"))
 

@@ -204,6 +204,9 @@ def _conclude(
     report(run, outputs, options.color, layout, *render)
     if options.verbose:
         complain(", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in run.timings))
+        known, new = run.remembered
+        if known or new:
+            complain(f"cache: {known:,} of {plural(known + new, 'file')} known")
     return 0 if options.exit_zero else verdict(run)
 
 

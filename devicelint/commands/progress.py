@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from devicelint.engine import Tell
+    from devicelint.stopwatch import Tell
 
 #: seconds before a bar is worth its flicker, and between two pictures of it
 _PATIENCE = 1.0

@@ -17,6 +17,10 @@ Reporter: TypeAlias = Callable[[RunReport, Layout], str]
 
 
 def _text(run: RunReport, layout: Layout) -> str:
+    if not run.files and not run.stale:
+        from devicelint.reporters import empty
+
+        return empty.render(run, layout)
     from devicelint.reporters import text  # rich, 50 ms
 
     return text.render(run, layout)

@@ -168,8 +168,6 @@ def _nothing(summary: Summary) -> Text:
     files = plural(summary.checked, "file")
     if summary.diagnostics:
         return Text(f"No findings, but not everything could be checked ({files} read).", "yellow")
-    if not summary.checked:
-        return Text("No Python files to check.", "yellow")
     return Text(f"No {'new ' if summary.baselined else ''}findings in {files}.", "green")
 
 

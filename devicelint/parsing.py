@@ -1,0 +1,48 @@
+"""Parse a file's bytes with `ast`.
+
+In: bytes.  Out: a tree, or where the fault is.  Never here: what a tree means.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import sys
+
+from devicelint.files import SourceError, decode
+from devicelint.model import Diagnostic
+
+#: The parser and the readers recurse once or twice a level of nesting.
+RECURSION_LIMIT = 9_000
+
+
+def deepen() -> None:
+    """Make a process fit for large trees: deep recursion, and no cyclic collector.
+
+    Trees are large and mostly acyclic: the collector triples the time of parsing.
+    """
+    gc.disable()
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+
+
+def parse(data: bytes) -> ast.Module:
+    """Parse a file's bytes; raises SourceError with the place of the fault."""
+    text = decode(data).text
+    try:
+        return ast.parse(text, type_comments=False)
+    except SyntaxError as error:
+        place = (error.lineno or 0, error.offset or 0)
+        raise SourceError(f"syntax error: {error.msg}", *place) from None
+    except (RecursionError, MemoryError):
+        raise SourceError("too deeply nested to be parsed; exclude the file or split it") from None
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+
+
+def fault_of(path: str, data: bytes) -> Diagnostic | None:
+    """Say what keeps a file from being parsed, None if nothing does."""
+    try:
+        parse(data)
+    except SourceError as error:
+        return Diagnostic(path, error.line, error.column, error.message)
+    return None
