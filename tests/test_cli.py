@@ -556,11 +556,17 @@ def environment(repository: Path) -> dict[str, str]:
 
 def test_version_and_clean_files_load_little(environment: dict[str, str]) -> None:
     put("a.py", CLEAN)
-    for args in (["--version"], ["check", "--help"], ["check", "a.py", "--output-format", "json"]):
+    for args in (
+        ["--version"],
+        ["check", "--help"],
+        ["check", "a.py"],
+        ["check", "a.py", "--output-format", "json"],
+    ):
         program = (
             "import sys\nfrom devicelint.cli import main\n"
             f"assert main({args!r}) == 0\n"
-            "sys.exit(bool({'libcst', 'rich', 'multiprocessing'} & sys.modules.keys()))"
+            "heavy = {'libcst', 'rich', 'multiprocessing', 'sqlite3', 'devicelint.stages'}\n"
+            "sys.exit(bool(heavy & sys.modules.keys()))"
         )
         done = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, check=False
