@@ -51,6 +51,19 @@ class Reach:
     context: int
 
 
+#: A function to be visited: on which class, in which context, with which functions as arguments.
+_Push = tuple[Callee, int, Bindings]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a function ran on a class; not all of it if it lacks functions still to be read."""
+
+    on: Key | None
+    pushes: tuple[_Push, ...]
+    lacking: tuple[Key, ...]
+
+
 @dataclass(slots=True)
 class Construction:
     """What was reached."""
@@ -67,8 +80,8 @@ class Construction:
     defaulted: dict[CallKey, None] = field(default_factory=dict)
     #: functions that something outside starts: constructors of modules, bodies
     entries: dict[OnClass, None] = field(default_factory=dict)
-    #: function -> the functions that it runs, each with its class
-    leads: dict[OnClass, dict[OnClass, None]] = field(default_factory=dict)
+    #: function -> what it runs, visit by visit
+    leads: dict[OnClass, list[Visit]] = field(default_factory=dict)
     #: functions named on the way that have no summary yet
     missing: dict[Key, None] = field(default_factory=dict)
 
@@ -91,28 +104,22 @@ class Construction:
                 for runs in sorted(level, key=taken.__getitem__):
                     chain = taken[runs]
                     found.setdefault(runs[0], chain)
-                    for child in self.leads.get(runs, ()):
+                    for child in self._children(runs):
                         if child not in taken:
                             taken[child] = (*chain, child[0])
                             following.append(child)
                 level = following
         return found
 
-
-#: A function to be visited: on which class, in which context, with which functions as arguments.
-_Push = tuple[Callee, int, Bindings]
-
-
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """What a function ran on a class; not all of it if it lacks functions still to be read."""
-
-    on: Key
-    pushes: tuple[_Push, ...]
-    lacking: tuple[Key, ...]
+    def _children(self, runs: OnClass) -> Iterator[OnClass]:
+        """Give the functions that a function runs, each with its class."""
+        _, on = runs
+        for visit in self.leads.get(runs, ()):
+            for callee, _, _ in visit.pushes:
+                yield callee.key, on if callee.on == visit.on else callee.on
 
 
-def _moved(push: _Push, before: Key, now: Key) -> _Push:
+def _moved(push: _Push, before: Key | None, now: Key) -> _Push:
     """Put what ran on one class on another one."""
     callee, context, bindings = push
     if bindings:
@@ -128,7 +135,7 @@ def _moved(push: _Push, before: Key, now: Key) -> _Push:
     return _on(callee, before, now), context, bindings
 
 
-def _on(callee: Callee, before: Key, now: Key) -> Callee:
+def _on(callee: Callee, before: Key | None, now: Key) -> Callee:
     return Callee(callee.key, now, callee.bound) if callee.on == before else callee
 
 
@@ -146,11 +153,12 @@ class Walk:
         self._resolver = CalleeResolver(index, self._summary, extras)
         self._receivers = self._resolver.receivers
         self._queue: deque[State] = deque()
-        self._seen: set[tuple[Key, Key | None, int, Bindings]] = set()
+        #: the classes on which a function was visited in a context, with bindings
+        self._seen: dict[tuple[Key, int, Bindings], set[Key | None]] = {}
         self._waiting: dict[Key, dict[State, None]] = {}
         self._kept: dict[Key, frozenset[int]] = {}
         #: visits of functions in a context, which need not be made again on classes like theirs
-        self._visits: dict[tuple[Key, int], dict[Questions, dict[Answers, _Visit]]] = {}
+        self._visits: dict[tuple[Key, int], dict[Questions, dict[Answers, Visit]]] = {}
         self._pushed: list[_Push] = []
         self._lacking: list[Key] = []
 
@@ -173,7 +181,7 @@ class Walk:
         """Go on with what waited for the functions `keys`, which have been read."""
         states = dict.fromkeys(state for key in keys for state in self._waiting.pop(key, ()))
         for state in states:
-            self._seen.discard((state.key, state.on, state.context, state.bindings))
+            self._seen[state.key, state.context, state.bindings].discard(state.on)
             self._queue.append(state)
         for where in {(state.key, state.context) for state in states} & self._visits.keys():
             for visits in self._visits[where].values():
@@ -184,10 +192,10 @@ class Walk:
     def _run(self) -> None:
         while self._queue:
             state = self._queue.popleft()
-            mark = (state.key, state.on, state.context, state.bindings)
-            if mark in self._seen:
+            seen = self._seen.setdefault((state.key, state.context, state.bindings), set())
+            if state.on in seen:
                 continue
-            self._seen.add(mark)
+            seen.add(state.on)
             if state.on is None or state.bindings:
                 self._visit_all(state)
             elif not self._repeat(state, state.on):
@@ -203,31 +211,34 @@ class Walk:
                 self._waiting.setdefault(key, {})[state] = None
             if not visit.lacking:
                 self.result.reached.setdefault(state.key, set()).add(on)
+                self.result.leads.setdefault((state.key, on), []).append(visit)
                 for push in visit.pushes:
                     self._push(*_moved(push, visit.on, on), state)
             return True
         return False
 
     def _visit_first(self, state: State, on: Key) -> None:
-        """Visit a function, and note what it asks of its class and what it runs."""
+        """Visit a function, and note what it asks of its class."""
         self._receivers.take_notes()
-        self._pushed, self._lacking = [], []
         self._resolver.met_own_class = False
-        self._visit_all(state)
+        visit = self._visit_all(state)
         if not self._resolver.met_own_class:
             questions, answers = self._receivers.take_notes()
             visits = self._visits.setdefault((state.key, state.context), {})
-            visit = _Visit(on, tuple(self._pushed), tuple(self._lacking))
             visits.setdefault(questions, {})[answers] = visit
 
-    def _visit_all(self, state: State) -> None:
+    def _visit_all(self, state: State) -> Visit:
+        self._pushed, self._lacking = [], []
         summary = self._summary(state, state.key)
-        if summary is None:
-            return
-        self.result.reached.setdefault(state.key, set()).add(state.on)
-        for number, call in enumerate(summary.calls):
-            self._visit(state, summary, number, call)
-        self._setters(state, summary)
+        if summary is not None:
+            self.result.reached.setdefault(state.key, set()).add(state.on)
+            for number, call in enumerate(summary.calls):
+                self._visit(state, summary, number, call)
+            self._setters(state, summary)
+        visit = Visit(state.on, tuple(self._pushed), tuple(self._lacking))
+        if visit.pushes:
+            self.result.leads.setdefault((state.key, state.on), []).append(visit)
+        return visit
 
     def _summary(self, state: State, key: Key) -> FunctionFacts | None:
         """Give a function's summary, or note that `state` waits for it."""
@@ -244,8 +255,6 @@ class Walk:
             self.result.entries[callee.key, callee.on] = None
         else:
             self._pushed.append((callee, context, bindings))
-            runs = (state.key, state.on)
-            self.result.leads.setdefault(runs, {})[callee.key, callee.on] = None
         depth = state.depth + 1 if state is not None else 0
         if depth < MAX_DEPTH:
             self._queue.append(State(callee.key, callee.on, context, bindings, depth))

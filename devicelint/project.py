@@ -128,7 +128,7 @@ class ProjectIndex:
         self._ancestries: dict[Key, Ancestry] = {}
         self._modules: dict[Key, bool] = {}
         self._bodies: dict[Key, _ClassTable] = {}
-        self._held: dict[Key, Mapping[str, tuple[Key, ...]]] = {}
+        self._parents: dict[Key, Key | None] = {}
         self._setters: dict[Key, Mapping[str, Key]] = {}
         self._methods: dict[tuple[Key, str, Key | None], tuple[tuple[Key, Key], ...]] = {}
 
@@ -349,46 +349,53 @@ class ProjectIndex:
         With `after`, the search starts behind that class in the order of resolution, as `super()`
         in one of its methods does.
         """
+        if after is None:
+            return self._inherited(key, name)
         known = self._methods.get((key, name, after))
         if known is None:
-            found = dict.fromkeys(self._find_method(key, name, after))
+            found = dict.fromkeys(self._find_after(key, name, after))
             known = self._methods[key, name, after] = tuple(found)
         return known
 
-    def _find_method(self, key: Key, name: str, after: Key | None) -> Iterator[tuple[Key, Key]]:
+    def _inherited(self, key: Key, name: str) -> tuple[tuple[Key, Key], ...]:
+        """Find a method; a class with one base that adds nothing asks that, and remembers nothing.
+
+        In transformers 5.24.0, 11,000 classes are asked for 300,000 methods.
+        """
+        parent = self._parent(key)
+        if parent is None:
+            known = self._methods.get((key, name, None))
+            if known is None:
+                lines = self.ancestry(key).lines
+                found = (item for line in lines for item in self._first_holder(line, name))
+                known = self._methods[key, name, None] = tuple(dict.fromkeys(found))
+            return known
+        body = self._body(key)
+        if name in body.methods or name in body.callables:
+            own = tuple(dict.fromkeys(self._first_holder((key,), name)))
+            if own:
+                return own
+        return self._inherited(parent, name)
+
+    def _parent(self, key: Key) -> Key | None:
+        """Give the only base of a class, None if there is more to its order of resolution."""
+        known = self._parents.get(key, key)
+        if known == key:
+            lines = self.ancestry(key).lines
+            known = None
+            if len(lines) == 1 and len(lines[0]) > 1:
+                rest = lines[0][1:]
+                known = rest[0] if self.ancestry(rest[0]).lines == (rest,) else None
+            self._parents[key] = known
+        return known
+
+    def _find_after(self, key: Key, name: str, after: Key) -> Iterator[tuple[Key, Key]]:
         ancestry = self.ancestry(key)
         if after not in ancestry.classes:
-            if len(ancestry.lines) == 1:
-                yield from self._first_holder(self._holders(key).get(name, ()), name)
-                return
-            for line in ancestry.lines:
-                yield from self._first_holder(line, name)
-            return
+            yield from self._inherited(key, name)
         for line in ancestry.lines:
             if after in line:
                 yield from self._first_holder(line[line.index(after) + 1 :], name)
-
-    def _holders(self, key: Key) -> Mapping[str, tuple[Key, ...]]:
-        """Give for each name the classes, in order of resolution, that may have the method.
-
-        A class that adds nothing to its only base shares the answer of that.
-        """
-        known = self._held.get(key)
-        if known is None:
-            (line,) = self.ancestry(key).lines
-            merged: dict[str, tuple[Key, ...]] = {}
-            rest = line[1:]
-            if rest and self.ancestry(rest[0]).lines == (rest,):
-                merged.update(self._holders(rest[0]))
-                rest = ()
-            for holder in (*reversed(rest), key):
-                body = self._body(holder)
-                merged.update(dict.fromkeys(body.methods, (holder,)))
-                for name in body.callables.difference(body.methods):
-                    # what it is bound to may be no function: the next one counts then
-                    merged[name] = (holder, *merged.get(name, ()))
-            known = self._held[key] = merged
-        return known
 
     def _first_holder(self, line: Iterable[Key], name: str) -> Iterator[tuple[Key, Key]]:
         for holder in line:
