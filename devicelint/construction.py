@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from devicelint.arguments import has_device, kept_calls, leaves_device_to_default
 from devicelint.callees import Bindings, Callee, CalleeResolver, State
@@ -60,8 +60,11 @@ class Visit:
     """What a function ran on a class; not all of it if it lacks functions still to be read."""
 
     on: Key | None
+    context: int
     pushes: tuple[_Push, ...]
     lacking: tuple[Key, ...]
+    #: the names that were asked of the class; None if it would not do the same on another one
+    names: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -117,6 +120,14 @@ class Construction:
         for visit in self.leads.get(runs, ()):
             for callee, _, _ in visit.pushes:
                 yield callee.key, on if callee.on == visit.on else callee.on
+
+
+def _names_stranger(questions: Questions, answers: Answers) -> bool:
+    """Tell whether a class was named that the one in question is not: a subclass may be it."""
+    return any(
+        asked.kind == "descends" and not answer
+        for asked, answer in zip(questions, answers, strict=True)
+    )
 
 
 def _moved(push: _Push, before: Key | None, now: Key) -> _Push:
@@ -203,6 +214,10 @@ class Walk:
 
     def _repeat(self, state: State, on: Key) -> bool:
         """Do what the function did on another class, or wait as it does; False if `on` differs."""
+        visit = self._visit_on_parent(state, on)
+        if visit is not None:
+            self._replay(visit, state, on)
+            return True
         for questions, visits in self._visits.get((state.key, state.context), {}).items():
             visit = visits.get(self._receivers.answers(on, questions))
             if visit is None:
@@ -210,24 +225,51 @@ class Walk:
             for key in visit.lacking:
                 self._waiting.setdefault(key, {})[state] = None
             if not visit.lacking:
-                self.result.reached.setdefault(state.key, set()).add(on)
-                self.result.leads.setdefault((state.key, on), []).append(visit)
-                for push in visit.pushes:
-                    self._push(*_moved(push, visit.on, on), state)
+                self._replay(visit, state, on)
             return True
         return False
+
+    def _visit_on_parent(self, state: State, on: Key) -> Visit | None:
+        """Find the visit on the only base of a class that changes nothing of what it asked."""
+        parent = self._index.parent(on)
+        for visit in self.result.leads.get((state.key, parent), ()):
+            if (
+                visit.context == state.context
+                and visit.names is not None
+                and self._receivers.adds_none_of(on, visit.names)
+            ):
+                return visit
+        return None
+
+    def _replay(self, visit: Visit, state: State, on: Key) -> None:
+        self.result.reached.setdefault(state.key, set()).add(on)
+        self.result.leads.setdefault((state.key, on), []).append(visit)
+        for push in visit.pushes:
+            self._push(*_moved(push, visit.on, on), state)
 
     def _visit_first(self, state: State, on: Key) -> None:
         """Visit a function, and note what it asks of its class."""
         self._receivers.take_notes()
         self._resolver.met_own_class = False
-        visit = self._visit_all(state)
+        visit = self._made(state)
         if not self._resolver.met_own_class:
             questions, answers = self._receivers.take_notes()
             visits = self._visits.setdefault((state.key, state.context), {})
+            if not visit.lacking and not _names_stranger(questions, answers):
+                names = frozenset(question.name for question in questions)
+                visit = replace(visit, names=names)
             visits.setdefault(questions, {})[answers] = visit
+        self._lead(state, visit)
 
-    def _visit_all(self, state: State) -> Visit:
+    def _visit_all(self, state: State) -> None:
+        self._lead(state, self._made(state))
+
+    def _lead(self, state: State, visit: Visit) -> None:
+        if visit.pushes or visit.names is not None:
+            self.result.leads.setdefault((state.key, state.on), []).append(visit)
+
+    def _made(self, state: State) -> Visit:
+        """Visit a function."""
         self._pushed, self._lacking = [], []
         summary = self._summary(state, state.key)
         if summary is not None:
@@ -235,10 +277,7 @@ class Walk:
             for number, call in enumerate(summary.calls):
                 self._visit(state, summary, number, call)
             self._setters(state, summary)
-        visit = Visit(state.on, tuple(self._pushed), tuple(self._lacking))
-        if visit.pushes:
-            self.result.leads.setdefault((state.key, state.on), []).append(visit)
-        return visit
+        return Visit(state.on, state.context, tuple(self._pushed), tuple(self._lacking))
 
     def _summary(self, state: State, key: Key) -> FunctionFacts | None:
         """Give a function's summary, or note that `state` waits for it."""

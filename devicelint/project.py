@@ -362,7 +362,7 @@ class ProjectIndex:
 
         In transformers 5.24.0, 11,000 classes are asked for 300,000 methods.
         """
-        parent = self._parent(key)
+        parent = self.parent(key)
         if parent is None:
             known = self._methods.get((key, name, None))
             if known is None:
@@ -377,7 +377,7 @@ class ProjectIndex:
                 return own
         return self._inherited(parent, name)
 
-    def _parent(self, key: Key) -> Key | None:
+    def parent(self, key: Key) -> Key | None:
         """Give the only base of a class, None if there is more to its order of resolution."""
         known = self._parents.get(key, key)
         if known == key:
@@ -418,6 +418,11 @@ class ProjectIndex:
     def bound_in(self, key: Key, name: str) -> Value:
         """Give the value that the body of one class binds to a name."""
         return self._body(key).bindings.get(name, ())
+
+    def names_in(self, key: Key) -> Iterable[str]:
+        """Give the names that the body of one class defines and binds."""
+        body = self._body(key)
+        return (*body.methods, *body.bindings, *body.setters)
 
     def bindings_of(self, key: Key) -> Mapping[str, Value]:
         """Give the names that the body of one class binds, with their values."""

@@ -54,6 +54,8 @@ class Receivers:
         self._known: dict[Key, _Sources] = {}
         self._made: dict[tuple[Key, str], tuple[Key, ...]] = {}
         self._complete: set[Key] = set()
+        #: what the body and the constructor of a class add to its bases
+        self._added: dict[Key, frozenset[str]] = {}
         self._asked: dict[Question, object] = {}
         self._kinds: dict[str, Callable[[Key, Question], object]] = {
             "methods": lambda on, asked: self.methods(on, asked.name, asked.owner),
@@ -73,6 +75,19 @@ class Receivers:
     def answers(self, on: Key, questions: Questions) -> Answers:
         """Ask a class the same questions."""
         return tuple([self._kinds[asked.kind](on, asked) for asked in questions])
+
+    def adds_none_of(self, on: Key, names: frozenset[str]) -> bool:
+        """Tell a class that answers what is asked by `names` as its only base does."""
+        known = self._added.get(on)
+        if known is None:
+            own = set(self._index.names_in(on))
+            for qualname in self._index.defined_in(on, "__init__"):
+                constructor = self._own((on[0], qualname))
+                if constructor is None:
+                    return False
+                own.update(constructor.values)
+            known = self._added[on] = frozenset(own)
+        return known.isdisjoint(names)
 
     def unread(self, on: Key) -> list[Key]:
         """Give the constructors of a class and its ancestors that are still to be read.
