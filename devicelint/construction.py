@@ -21,7 +21,7 @@ from devicelint.extras import Extras
 from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Constructor, Kind
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex
-from devicelint.receivers import Answers, Questions
+from devicelint.receivers import Answers, Questions, Receivers
 from devicelint.torch_api import CONSTRUCTORS
 
 #: Methods of known external bases that call a hook of the class: name -> hooks.
@@ -83,8 +83,8 @@ class Construction:
     defaulted: dict[CallKey, None] = field(default_factory=dict)
     #: functions that something outside starts: constructors of modules, bodies
     entries: dict[OnClass, None] = field(default_factory=dict)
-    #: function -> what it runs, visit by visit
-    leads: dict[OnClass, list[Visit]] = field(default_factory=dict)
+    #: function -> class it runs on -> what it runs there, visit by visit
+    leads: dict[Key, dict[Key | None, tuple[Visit, ...]]] = field(default_factory=dict)
     #: functions named on the way that have no summary yet
     missing: dict[Key, None] = field(default_factory=dict)
 
@@ -116,8 +116,8 @@ class Construction:
 
     def _children(self, runs: OnClass) -> Iterator[OnClass]:
         """Give the functions that a function runs, each with its class."""
-        _, on = runs
-        for visit in self.leads.get(runs, ()):
+        key, on = runs
+        for visit in self.leads.get(key, {}).get(on, ()):
             for callee, _, _ in visit.pushes:
                 yield callee.key, on if callee.on == visit.on else callee.on
 
@@ -188,6 +188,14 @@ class Walk:
         self.result.missing.clear()
         return missing
 
+    def finish(self) -> Construction:
+        """Give what was reached, and let go of what only the walk itself needed."""
+        self._seen.clear()
+        self._visits.clear()
+        self._waiting.clear()
+        self._resolver.receivers = self._receivers = Receivers(self._index)
+        return self.result
+
     def resume(self, keys: Iterable[Key]) -> None:
         """Go on with what waited for the functions `keys`, which have been read."""
         states = dict.fromkeys(state for key in keys for state in self._waiting.pop(key, ()))
@@ -232,7 +240,7 @@ class Walk:
     def _visit_on_parent(self, state: State, on: Key) -> Visit | None:
         """Find the visit on the only base of a class that changes nothing of what it asked."""
         parent = self._index.parent(on)
-        for visit in self.result.leads.get((state.key, parent), ()):
+        for visit in self.result.leads.get(state.key, {}).get(parent, ()):
             if (
                 visit.context == state.context
                 and visit.names is not None
@@ -243,7 +251,7 @@ class Walk:
 
     def _replay(self, visit: Visit, state: State, on: Key) -> None:
         self.result.reached.setdefault(state.key, set()).add(on)
-        self.result.leads.setdefault((state.key, on), []).append(visit)
+        self._lead(state, visit)
         for push in visit.pushes:
             self._push(*_moved(push, visit.on, on), state)
 
@@ -266,7 +274,9 @@ class Walk:
 
     def _lead(self, state: State, visit: Visit) -> None:
         if visit.pushes or visit.names is not None:
-            self.result.leads.setdefault((state.key, state.on), []).append(visit)
+            leads = self.result.leads.setdefault(state.key, {})
+            before = leads.get(state.on)
+            leads[state.on] = (visit,) if before is None else (*before, visit)
 
     def _made(self, state: State) -> Visit:
         """Visit a function."""

@@ -294,7 +294,7 @@ def _explore(
         elif walk.result.missing:
             _go_on(walk, index, store, extend)
         else:
-            return walk.result
+            return walk.finish()
 
 
 def _starts(
