@@ -64,6 +64,7 @@ LAYOUTS = {
     "type parameters": ("class A[T](B):\n    pass\n", {"A": ["B"]}),
     "type parameters, no bases": ("class A[T]:\n    pass\n", {"A": []}),
     "bounded type parameters": ("class A[T: (int, str), *U](B[T]):\n    pass\n", {"A": ["B"]}),
+    "bracket in type parameters": ("class A[T: list[int]](B):\n    pass\n", {"A": ["B"]}),
     "metaclass": ("class A(B, metaclass=Meta):\n    pass\n", {"A": ["B"]}),
     "metaclass alone": ("class A(metaclass=abc.Meta):\n    pass\n", {"A": []}),
     "metaclass called": ("class A(B, metaclass=meta(1, C)):\n    pass\n", {"A": ["B"]}),
@@ -79,6 +80,7 @@ LAYOUTS = {
     ),
     "tab indentation": ("if x:\n\tclass A(B):\n\t\tpass\n", {"A": ["B"]}),
     "not ASCII": ("class Größe(B):\n    pass\n", {"Größe": ["B"]}),
+    "base without ASCII": ("class A(Слой):\n    pass\n", {"A": ["Слой"]}),
     "base with more than ASCII": ("class A(Maß):\n    pass\n", {"A": ["Maß"]}),
     "in a function": ("def f():\n    class A(B):\n        pass\n", {"A": ["B"]}),
     "in an if": (
@@ -121,6 +123,9 @@ IMPORTS = {
     "CR": ("from m import (\r    C,  # )\r    B,\r)\r", "B", ["m.B"]),
     "comment behind": ("from m import B  # , C", "B", ["m.B"]),
     "continued after import": ("from m import \\\n    B", "B", ["m.B"]),
+    "continued behind a name": ("from m import C, \\\n    B", "B", ["m.B"]),
+    "continued twice": ("from m import C, \\\n    D, \\\n    E as B", "B", ["m.E"]),
+    "followed by a statement": ("from m import B; x = 1", "B", ["m.B"]),
     "tabs": ("from\tm\timport\tB", "B", ["m.B"]),
     "relative": ("from . import B", "B", [".B"]),
     "relative module": ("from .m import B", "B", [".m.B"]),
@@ -578,3 +583,67 @@ def test_no_class_of_a_layout_is_lost(case: str) -> None:
         return  # prose, or newer than the Python that runs this
     classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     assert classes <= read(text).keys()
+
+
+#: one file each, with a module `A`
+MODULES = {
+    "two imports in a line": "from os import path; from torch import nn\nclass A(nn.Module): ...\n",
+    "module imported behind a semicolon": (
+        "from typing import Any; import torch.nn as nn\nclass A(nn.Module): ...\n"
+    ),
+    "import or assignment": (
+        "from torch import nn\ntry:\n    from far import Base\nexcept ImportError:\n"
+        "    Base = nn.Module\nclass A(Base): ...\n"
+    ),
+    "foreign import or assignment": (
+        "from torch import nn\ntry:\n    from enum import Base\nexcept ImportError:\n"
+        "    Base = nn.Module\nclass A(Base): ...\n"
+    ),
+    "class or annotated assignment": (
+        "from torch import nn\nif x:\n    class Base: ...\nelse:\n    Base: type = nn.Module\n"
+        "class A(Base): ...\n"
+    ),
+    "class or one of two assigned": (
+        "from torch import nn\nif x:\n    class Base: ...\nelse:\n    Base, y = nn.Module, 1\n"
+        "class A(Base): ...\n"
+    ),
+    "class or continued import": (
+        "try:\n    from torch.nn import Linear, \\\n        Module as Base\nexcept ImportError:\n"
+        "    class Base: ...\nclass A(Base): ...\n"
+    ),
+    "base without ASCII": "from torch import nn\nclass Слой(nn.Module): ...\nclass A(Слой): ...\n",
+    "base defined again by way of a subclass": (
+        "from torch import nn\nclass Base(nn.Module): ...\nclass Sub(Base): ...\n"
+        "class Base(Sub): ...\nclass A(Sub): ...\n"
+    ),
+    "imported under a builtin name": "from torch.nn import Fold as filter\nclass A(filter): ...\n",
+    "assigned to a builtin name": "import torch\nfilter = torch.nn.Linear\nclass A(filter): ...\n",
+    "parameter under the name of a class": (
+        "class Base: ...\ndef make(Base):\n    class A(Base):\n        def __init__(self):\n"
+        "            super().__init__()\n        def forward(self): ...\n    return A\n"
+    ),
+    "import in a docstring": (
+        '"""Do not write\n\nfrom enum import Base\n"""\nimport torch\nBase = torch.nn.Module\n'
+        "class A(Base): ...\n"
+    ),
+    "comment with a bracket inside a call": (
+        "from functools import wraps\nfrom torch import nn\n"
+        "class A(wraps(  # see 1)\n    int), nn.Module): ...\n"
+    ),
+    "string with a bracket": (
+        "from collections import namedtuple\nfrom torch import nn\n"
+        "class A(namedtuple('A', ')'), nn.Module): ...\n"
+    ),
+    "string with a hash": (
+        "from collections import namedtuple\nfrom torch import nn\n"
+        "class A(namedtuple('A', '#'), nn.Module): ...\n"
+    ),
+    "form feed in the header": "from torch import nn\nclass A\x0c(nn.Module): ...\n",
+}
+
+
+@pytest.mark.parametrize("case", MODULES)
+def test_no_module_of_an_odd_file_is_lost(case: str, tmp_path: Path) -> None:
+    text = MODULES[case]
+    contents = {str(tmp_path / "a.py"): text.encode()}
+    assert [*lost(tmp_path, contents, UnknownBases.HEURISTIC)] == []

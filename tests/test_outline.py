@@ -147,6 +147,20 @@ SHAPES = {
         ["größe", "f"],
     ),
     "form feed": ("def f():\n    pass\n\x0c\n\ndef g():\n    pass\n", ["f", "g"]),
+    "default in brackets that calls": ("def f(a=[g()]):\n    return 1\n", []),
+    "default in round brackets that calls": ("def f(a=(g(), 1)):\n    return 1\n", []),
+    "default with a sign that calls": ("def f(a=-g()):\n    return 1\n", []),
+    "default that may call": ("def f(a=b or g()):\n    return 1\n", []),
+    "default that calls an item": ("def f(a=b[0](1)):\n    return 1\n", []),
+    "default that calls, on the next line": ("def f(a=\n    g()):\n    return 1\n", []),
+    "default that calls, below a comment": (
+        "def f(\n    # sizes:\n    a=g(),\n):\n    return 1\n",
+        [],
+    ),
+    "default that calls, below a decorator": (
+        "@a(lambda x:\n   x)\ndef f(a=g()):\n    return 1\n",
+        [],
+    ),
     "type parameters": ("def f[T](x: T) -> T:\n    return x\n", ["f"]),
     "empty lines at the end": ("def f():\n    pass\n\n\n\n", ["f"]),
     "space at the ends of lines": ("def f():   \n    pass  \n  \n\t\n    x = 1\ny = 1\n", ["f"]),
@@ -286,6 +300,13 @@ def test_shape_after_other_lines(case: str) -> None:
 )
 def test_what_is_never_closed_is_left_in(text: str) -> None:
     assert not parses(outline(text).skeleton)
+
+
+@pytest.mark.parametrize("rest", ["def g():\n    pass\n", "class A:\n    x = 1\n", "x = 1\n"])
+def test_a_form_feed_is_no_indentation(rest: str) -> None:
+    text = f"def f():\n    pass\n\x0c{rest}"
+    check(text)
+    check_what_is_left(text)
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"])

@@ -464,6 +464,57 @@ def test_several_files_edited(count: int, ground: Ground, walks: list[int]) -> N
     assert recalled == ground.run(None)
 
 
+def test_a_file_that_calls_lead_to_is_broken_and_mended(ground: Ground) -> None:
+    """`helper` is read when the walk comes to it."""
+    ground.put("helper", changed("helper", "import torch\n", "import torch\n  x\n"))
+    assert agrees(ground)
+    ground.put("helper", changed("helper", "import torch\n", "import torch\n# x\n"))
+    assert agrees(ground)
+    ground.restore()
+    assert agrees(ground)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("__init__", "from", " from"),
+        ("base", "class Base(nn.Module):\n", ""),
+        ("helper", "import torch\n", "import torch\n  x\n"),
+    ],
+)
+def test_an_error_is_told_with_the_cache_as_without_it(
+    name: str, old: str, new: str, ground: Ground
+) -> None:
+    ground.put(name, changed(name, old, new))
+    assert ground.run(ground.cache) == ground.run(None)
+
+
+def test_a_file_in_error_is_told_in_a_large_run(ground: Ground) -> None:
+    ground.put("helper", changed("helper", "import torch\n", "import torch\n  x\n"))
+    assert ground.run(None)["pkg/helper.py"].diagnostics
+
+
+def test_statements_that_shared_a_line_are_parted(ground: Ground) -> None:
+    shared = changed(
+        "base", "self.first = torch.zeros(4)", "self.first = torch.zeros(4); self.n = torch.ones(4)"
+    )
+    ground.put("base", shared)
+    ground.run(ground.cache)
+    parted = shared.replace(
+        b"; self.n = torch.ones(4)", b"\n        self.n = torch.ones(4)  # noqa"
+    )
+    ground.put("base", parted)
+    assert agrees(ground)
+
+
+def test_many_edits_one_after_the_other(ground: Ground, walks: list[int]) -> None:
+    """What is in use stays in the cache."""
+    for number in range(40):
+        ground.put("base", f"# {number}\n{BASE}".encode())
+        ground.run(ground.cache)
+    assert walks == []
+
+
 def test_one_of_several_edits_matters(ground: Ground, walks: list[int]) -> None:
     ground.put("base", changed("base", "import torch\n", "# one\nimport torch\n"))
     ground.put("model", changed("model", "class Wide(Sub)", "class Wide(object)"))

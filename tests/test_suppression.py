@@ -342,6 +342,8 @@ def speaks(text: str, statement: tuple[int, int]) -> bool:
         ("s = '# noqa'  # devicelint: ignore\n", (1, 1)),
         ("x = y[  # noqa\n    :1\n]  # noqa: DVL001\n", (1, 3)),
         ("é = 'ü'\nx = 'é'  # noqa\n", (2, 2)),
+        ("y = 1  # noqa\nx = y[0  # noqa\n    : 2]\n", (2, 3)),
+        ("x = y[0  # noqa\n    : 2]\n", (1, 2)),
         ("\n\n\nx = 1  # type: ignore  # noqa\n", (4, 4)),
     ],
 )
