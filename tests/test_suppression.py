@@ -9,13 +9,14 @@ import tokenize
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devicelint.model import Finding, Location, Severity, Sink
 from devicelint.suppression import (
     DirectiveKind,
     may_hold_directive,
+    may_speak,
     parse_suppressions,
     split,
     unused,
@@ -280,3 +281,109 @@ def test_the_glance_misses_no_directive(text: str) -> None:
         if directive.kind is not DirectiveKind.NOQA or directive.codes
     ]
     assert may_hold_directive(text.encode()) or not ours
+
+
+# Whether a text may speak of statements at all ----------------------------------------------------
+
+#: lines of which texts are made; each may stand in a string, a bracket, a comment block
+LINES = [
+    "x = 1",
+    "x = 1  # noqa",
+    "x = 1  # noqa: DVL001, E501",
+    "x = 1  # noqa: E501",
+    "x = 1  # devicelint: ignore[DVL001]",
+    "x = f(  # devicelint: ignore",
+    "    1,  # noqa",
+    "    2,",
+    ")",
+    "# noqa",
+    "# noqa: DVL001",
+    "    # devicelint: ignore[DVL001] and a reason",
+    "# of no interest",
+    "\t# tab",
+    "#",
+    "",
+    "   ",
+    "\x0c# devicelint: ignore",
+    "\x0cx = 1",
+    's = "# noqa"',
+    's = """',
+    '"""',
+    "# noqa in a string, or not",
+    "if x:",
+    "    y = 2  # noqa",
+    "x = 1 \\",
+    "    + 2  # noqa",
+    "é = 'ü'  # noqa",
+]
+
+
+def speaks(text: str, statement: tuple[int, int]) -> bool:
+    """Tell whether a directive silences a finding of this statement."""
+    return silences(text, finding(*statement)) == [True]
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("x = 1  # noqa\n", (1, 1)),
+        ("x = 1  # noqa", (1, 1)),
+        ("# devicelint: ignore\nx = 1\n", (2, 2)),
+        ("# devicelint: ignore\n# a\n    # b\n#\nx = 1\n", (5, 5)),
+        ("x = f(\n    1,  # noqa\n    2,\n)\n", (1, 4)),
+        ("x = f(\n    1,\n    2,\n)  # noqa\n", (1, 4)),
+        ("x = f(  # noqa\n    1,\n)\n", (1, 3)),
+        ("# noqa\nx = f(\n    1,\n)\n", (2, 4)),
+        ("x = f(\n    # noqa: DVL001\n    g(1),\n)\n", (1, 4)),
+        ("\x0c# noqa\nx = 1\n", (2, 2)),
+        ("y = 1\r\n# noqa\r\nx = 1\r\n", (3, 3)),
+        ("y = 1\r# noqa\rx = 1\r", (3, 3)),
+        ("s = '''\n# noqa\n'''\nx = 1  # noqa: DVL001\n", (4, 4)),
+        ("s = '# noqa'  # devicelint: ignore\n", (1, 1)),
+        ("x = y[  # noqa\n    :1\n]  # noqa: DVL001\n", (1, 3)),
+        ("é = 'ü'\nx = 'é'  # noqa\n", (2, 2)),
+        ("y = 1  # noqa\nx = y[0  # noqa\n    : 2]\n", (2, 3)),
+        ("x = y[0  # noqa\n    : 2]\n", (1, 2)),
+        ("\n\n\nx = 1  # type: ignore  # noqa\n", (4, 4)),
+    ],
+)
+def test_what_is_silenced_may_be_spoken_of(text: str, statement: tuple[int, int]) -> None:
+    assert speaks(text, statement)
+    assert may_speak(text, [(1, 0), statement])
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("x = 1\n", (1, 1)),
+        ("", (1, 1)),
+        ("x = 1\ny = 1  # noqa\n", (1, 1)),
+        ("y = 1  # noqa\nx = 1\n", (2, 2)),
+        ("# noqa\n\nx = 1\n", (3, 3)),
+        ("# noqa\ny = 1\n# a\nx = 1\n", (4, 4)),
+        ("x = f(\n    1,\n)\n# noqa\n", (1, 3)),
+        ("x = 1  # noqa: E501\n", (1, 1)),
+    ],
+)
+def test_what_nothing_is_near_is_not_tokenised(text: str, statement: tuple[int, int]) -> None:
+    assert not speaks(text, statement)
+    assert not may_speak(text, [statement])
+
+
+def test_of_no_statement_nothing_is_said() -> None:
+    assert not may_speak("x = 1  # noqa\n", [])
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(LINES), max_size=12),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.booleans(),
+)
+def test_it_may_speak_wherever_it_silences(lines: list[str], newline: str, ended: bool) -> None:
+    text = newline.join(lines) + newline * ended
+    for first in range(1, len(lines) + 1):
+        for last in range(first, min(first + 4, len(lines) + 1)):
+            if speaks(text, (first, last)):
+                assert may_speak(text, [(first, last)])
+                assert may_speak(text, [(1, 0), (first, last)])
