@@ -67,6 +67,7 @@ class Cache:
         self._used: set[str] = set()
         self._new_findings: dict[str, str] = {}
         self._new_runs: dict[str, str] = {}
+        self._used_runs: set[str] = set()
         self.hits = 0
         self.misses = 0
         self._open()
@@ -147,6 +148,10 @@ class Cache:
         """Remember what a run was."""
         self._new_runs[digest] = json.dumps(basis_to(basis), ensure_ascii=False)
 
+    def use(self, *digests: str) -> None:
+        """Note that what is known of runs was of use, so that it is kept."""
+        self._used_runs.update(digests)
+
     def _ask(self, table: str, digest: str, read: Callable[[Frozen], _Answer]) -> _Answer | None:
         if self._database is None:
             return None
@@ -183,6 +188,10 @@ class Cache:
                         f"insert or replace into {table} values (?, ?, ?)",
                         [(digest, data, now) for digest, data in entries.items()],
                     )
+                database.executemany(
+                    "update runs set used = ? where digest = ?",
+                    [(now, digest) for digest in self._used_runs],
+                )
                 if self._new_facts or self._new_runs:
                     self._age(database, now)
         except (sqlite3.Error, OSError, ValueError):

@@ -22,19 +22,23 @@ from devicelint.torch_api import canonical, is_foreign_class, is_module_class
 # Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
 # whether they start a line is looked at afterwards.
 
-#: brackets one level deep, and comments, which may hold any
+_SPACE = rb"(?:[ \t\f]|\\\n)"
+_STRING = rb"'[^'\n]*'|\"[^\"\n]*\""
+_INNER = rb"\((?:[^()#'\"]++|" + _STRING + rb"|#[^\n]*|['\"])*+\)"
+#: brackets one level deep, strings and comments, which may hold any
 _HEADER = re.compile(
-    rb"class(?:[ \t]|\\\n)+([\w\x80-\xff]+)(?:[ \t]|\\\n)*(?:\[[^\]]*\])?(?:[ \t]|\\\n)*"
-    rb"(?:(\()((?:[^()#]++|\([^()]*\)|#[^\n]*)*+\))?)?"
+    rb"class%b+([\w\x80-\xff]+)%b*(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])?%b*" % ((_SPACE,) * 3)
+    + rb"(?:(\()((?:[^()#'\"]++|%b|%b|#[^\n]*|['\"])*+\))?)?" % (_STRING, _INNER)
 )
+_TEXT = re.compile(_STRING.decode())
 _COMMENT = re.compile(r"#[^\n]*")
 _SUBSCRIPT = re.compile(r"\[[^\[\]]*\]")
 _KEYWORD = re.compile(r"\b\w+\s*=\s*[\w.]+(?:\([^()]*\))?")
-_DOTTED = re.compile(r"[A-Za-z_][\w.]*")
+_DOTTED = re.compile(r"[^\W\d][\w.]*")
 
 _FROM = re.compile(
-    rb"from[ \t]*([.\w\x80-\xff]+)(?:[ \t]|\\\n)+import\b(?:[ \t]|\\\n)*"
-    rb"(\((?:[^()#]++|#[^\n]*)*+\)|[^\n(]*(?:\\\n[^\n]*)*)"
+    rb"from%b*([.\w\x80-\xff]+)%b+import\b%b*" % ((_SPACE,) * 3)
+    + rb"(\((?:[^()#]++|#[^\n]*)*+\)|(?:[^\n(;\\]|\\\n)*)"
 )
 _IMPORT = re.compile(rb"import[ \t]+([^\n#;]+)")
 
@@ -43,8 +47,10 @@ Find = Callable[[str, str], tuple[str, int] | None]
 
 _BUILTINS = frozenset(dir(builtins))
 
-#: A base that cannot be told from the text: no name is spelt like this.
+# Bases that are not in the text, spelt as no name is: one that cannot be told, and that of a class
+# inside a function, where a name may be a parameter.
 _UNKNOWN = "?"
+_PARAMETER = "?parameter"
 
 
 class _Verdict(IntEnum):
@@ -66,18 +72,35 @@ def read_headers(data: bytes) -> FileHeaders:
     text = _normalised(data)
     classes = tuple(_headers_of(text))
     roots = {base.partition(".")[0] for _, bases in classes for base in bases}
-    roots -= _BUILTINS
-    imports = [item for item in _imports_of(text) if item[0] in roots] if roots else []
+    imports = [item for item in _imports_of(text) if item[0] in roots or item[0] == "*"]
+    names = roots | {name for name, _ in classes}
     return FileHeaders(
         classes,
-        tuple(imports),
-        tuple(name for name, _ in classes if _is_assigned(name.encode(), text)),
+        tuple(imports) if roots else (),
+        tuple(sorted(name for name in names if _is_assigned(name.encode(), text))),
         b"def forward" in text,
     )
 
 
 def _is_assigned(name: bytes, text: bytes) -> bool:
-    return name + b" = " in text or name + b"=" in text
+    """Tell whether something may be assigned to a name: `a = x`, `a: type = x`, `b, a = x`."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        stop = text.find(b"\n", end)
+        rest = text[end : stop if stop >= 0 else len(text)].lstrip(b" \t")
+        if rest.startswith(b"=") and not rest.startswith(b"=="):
+            return True
+        if rest.startswith((b":", b",")) and b"=" in rest:
+            before = text[text.rfind(b"\n", 0, start) + 1 : start]
+            if not before.strip(_TARGETS):
+                return True
+        start = text.find(name, end)
+    return False
+
+
+#: What may stand before a name that something is assigned to.
+_TARGETS = b" \t\f,(_" + bytes(range(65, 91)) + bytes(range(97, 123)) + b"0123456789"
 
 
 def prospects(
@@ -123,6 +146,7 @@ class _Texts:
         self._classes_in: dict[str, dict[str, list[str]]] = {}
         self._imports: dict[str, dict[str, list[str]]] = {}
         self._verdicts: dict[tuple[str, str], _Verdict] = {}
+        self._assigned: dict[tuple[str, str], bool] = {}
         self._bases: dict[tuple[str, str], tuple[tuple[str, str] | _Verdict, ...]] = {}
 
     def consulted(self) -> frozenset[str]:
@@ -152,24 +176,27 @@ class _Texts:
         return verdict is _Verdict.MAYBE
 
     def _verdict(self, path: str, name: str) -> _Verdict:
-        known = self._verdicts.get((path, name))
-        if known is None:
-            self._verdicts[path, name] = _Verdict.NO  # cuts cycles
-            bases = self.headers(path)[name]
-            known = max((self._verdict_of(path, base) for base in bases), default=_Verdict.NO)
-            known = _Verdict.MAYBE if name in self._extra_names else known
-            self._verdicts[path, name] = known
-        return known
-
-    def _verdict_of(self, path: str, base: str) -> _Verdict:
+        start = (path, name)
+        known = self._verdicts.get(start)
+        if known is not None:
+            return known
         worst = _Verdict.NO
-        for target in self._meanings(path, base):
-            if isinstance(target, _Verdict):
-                worst = max(worst, target)
-            elif target[1] in self._file(target[0]).reassigned:
-                return _Verdict.MAYBE
-            else:
-                worst = max(worst, self._verdict(*target))
+        seen, pending = {start}, [start]
+        # ancestors that were judged themselves need no further look, in a cycle or not
+        while pending and worst is not _Verdict.MAYBE:
+            here = pending.pop()
+            known = self._verdicts.get(here)
+            if known is not None or here[1] in self._extra_names:
+                worst = max(worst, known or _Verdict.MAYBE)
+                continue
+            for base in self.headers(here[0])[here[1]]:
+                for target in self._meanings(here[0], base):
+                    if isinstance(target, _Verdict):
+                        worst = max(worst, target)
+                    elif target not in seen:
+                        seen.add(target)
+                        pending.append(target)
+        self._verdicts[start] = worst
         return worst
 
     def _forwards(self, path: str, name: str, seen: set[tuple[str, str]]) -> bool:
@@ -209,6 +236,9 @@ class _Texts:
     ) -> Iterator[tuple[str, str] | _Verdict]:
         """Say what a name in a file is: a class of the project, or whether it may be a module."""
         root, _, rest = name.partition(".")
+        if name == _PARAMETER:
+            yield _Verdict.IF_IT_FORWARDS
+            return
         found = False
         if root in self.headers(path):
             found = True
@@ -217,8 +247,21 @@ class _Texts:
             found = True
             dotted = f"{target}.{rest}" if rest else target
             yield from self._outside(path, dotted, depth) if depth < 8 else (_Verdict.MAYBE,)
-        if not found:
-            yield _Verdict.NO if root in _BUILTINS and not rest else _Verdict.MAYBE
+        if self._is_more(path, root, depth) or (not found and (rest or root not in _BUILTINS)):
+            yield _Verdict.MAYBE
+
+    def _is_more(self, path: str, name: str, depth: int) -> bool:
+        """Tell whether a name may stand for what neither headers nor imports say."""
+        if not depth:
+            known = self._file(path)
+            starred = any(bound == "*" for bound, _ in known.imports)
+            return name in known.reassigned or (starred and name not in self.headers(path))
+        assigned = self._assigned.get((path, name))
+        if assigned is None:
+            text = _normalised(self._contents[path])
+            assigned = b"import *" in text or _is_assigned(name.encode(), text)
+            self._assigned[path, name] = assigned
+        return assigned
 
     def _outside(self, path: str, dotted: str, depth: int) -> Iterator[tuple[str, str] | _Verdict]:
         found = self._find(path, dotted)
@@ -269,16 +312,23 @@ def _headers_of(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
         elif match[3] is None:
             yield name, (_UNKNOWN,)
         else:
-            yield name, _bases(match[3].decode(errors="replace"))
+            bases = _bases(match[3].decode(errors="replace"))
+            is_inside = match.start() and data[match.start() - 1] not in b"\n\f"
+            yield name, (*bases, _PARAMETER) if bases and is_inside else bases
 
 
 def _starts_line(data: bytes, start: int) -> bool:
     return not start or not data[data.rfind(b"\n", 0, start) + 1 : start].strip()
 
 
+def _starts_statement(data: bytes, start: int) -> bool:
+    before = data[data.rfind(b"\n", 0, start) + 1 : start].rstrip()
+    return not before or before.endswith((b";", b":"))
+
+
 def _bases(text: str) -> tuple[str, ...]:
     """List the dotted names in the bases of a class; what subscripts hold is no base."""
-    text = _KEYWORD.sub("", _COMMENT.sub("", text))
+    text = _KEYWORD.sub("", _COMMENT.sub("", _TEXT.sub("", text)))
     while "[" in text:
         shorter = _SUBSCRIPT.sub("", text)
         if shorter == text:
@@ -290,7 +340,7 @@ def _bases(text: str) -> tuple[str, ...]:
 def _imports_of(data: bytes) -> Iterator[tuple[str, str]]:
     """Yield (local name, dotted target) for the imports of a file, wherever they stand."""
     for match in _FROM.finditer(data):
-        if not _starts_line(data, match.start()):
+        if not _starts_statement(data, match.start()):
             continue
         prefix = match[1].decode(errors="replace")
         joiner = "" if prefix.endswith(".") else "."
@@ -300,7 +350,7 @@ def _imports_of(data: bytes) -> Iterator[tuple[str, str]]:
             if words:
                 yield words[-1], f"{prefix}{joiner}{words[0]}"
     for match in _IMPORT.finditer(data):
-        if not _starts_line(data, match.start()):
+        if not _starts_statement(data, match.start()):
             continue
         for item in match[1].decode(errors="replace").split(","):
             words = item.split()

@@ -191,6 +191,8 @@ class FactStore:
             return self._facts[path]
         outcome = read_facts(path, data, ())
         if not isinstance(outcome, ModuleFacts):
+            if path in self._contents:
+                self.problems[path] = outcome
             return None
         self._keep(path, outcome)
         return outcome

@@ -1,12 +1,13 @@
-"""Cut a source down to what an object's construction can start from, line numbers kept.
+"""Cut a source down to what it defines, line numbers kept.
 
-In: the text of a file.  Out: a skeleton, in which each function but the constructors is a lone
-`pass`, and a stub for each of these, to be parsed when somebody asks for it.  Never here: a
-decision that needs a syntax tree.
+In: the text of a file.  Out: a skeleton, in which each function is a lone `pass`, and a stub for
+each of these, to be parsed when somebody asks for it.  Never here: a decision that needs a syntax
+tree.
 
 Most of a file is code that no constructor reaches.  Parsing is what costs (143 ms a MB), so what is
 left out is not parsed.  Functions are found by their indentation alone; where that could be wrong
-(text in multi-line strings that looks like code), the function is left in.
+(text in multi-line strings that looks like code, form feeds), and where a default argument calls
+something, the function is left in.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ ENTRY_METHODS = ("__init__", "__post_init__", "__new__")
 
 # `re` looks for a first newline five times as fast as for the start of a line (`^`).
 _START = re.compile(r"\n([ \t]*)(?:(@)|(?:async[ \t]+)?def[ \t]+(\w+)|class\b)")
-#: decorators and signature: up to the first line that ends in a colon
-_HEADER = re.compile(r".*?:[ \t]*(?:#.*)?$", re.M | re.S)
+#: parameters and what must follow them; without a call, which would run where the function is
+#: defined, and without a comment, which may hold any bracket
+_PLAIN = re.compile(
+    r"[ \t]*(?:\[[^\[\]()]*\])?[ \t]*\((?:[^()#'\"]++|'[^'\\\n]*'|\"[^\"\\\n]*\")*+\)"
+    r"[ \t]*(?::|->)"
+)
+#: after one, the indentation of a line is counted anew
+_FORM_FEED = re.compile(r"^[ \t]*\f[ \t\f]*[^\s#]", re.M)
 _INNER_CLASS = re.compile(r"\n[ \t]+class\s")
-_DEFAULT_CALL = re.compile(r"=\s*[\w.]+\(")
 _NEWLINE = re.compile(r"\r\n?")
 
 
@@ -44,6 +50,8 @@ class Stub(NamedTuple):
     end: int
     indent: int
     is_setter: bool
+    #: its parameters hold no call
+    is_plain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +70,14 @@ def normalised(text: str) -> str:
 
 def outline(text: str) -> Outline:
     """Leave out of a text (newlines normalised) every function whose ends are certain."""
+    if "\f" in text and _FORM_FEED.search(text):
+        return Outline(text, text, {})
     pieces: list[str] = []
     stubs: dict[int, Stub] = {}
     done = line = 0
     for stub in _functions(text):
         body = text[stub.start : stub.end]
-        if _is_uncertain(body):
+        if not stub.is_plain or _is_uncertain(body):
             continue
         pieces += [text[done : stub.start], _indent(body), "pass", "\n" * body.count("\n")]
         line += text.count("\n", done, stub.start)
@@ -96,7 +106,7 @@ def function_of(text: str, place: Unread) -> ast.FunctionDef | ast.AsyncFunction
 
 
 def _is_uncertain(body: str) -> bool:
-    """Tell a function whose end may be wrong, or whose default arguments call something.
+    """Tell a function whose end may be wrong, or that has to be read with what is around it.
 
     So are functions that do not parse: what is left out must not hide a syntax error, as far as
     brackets tell.
@@ -105,10 +115,7 @@ def _is_uncertain(body: str) -> bool:
         return True
     if "class" in body and _INNER_CLASS.search(body):
         return True  # a factory of classes, whose constructors count
-    if any(body.count(one) != body.count(other) for one, other in ("()", "[]", "{}")):
-        return True
-    header = _HEADER.match(body)
-    return header is None or _DEFAULT_CALL.search(header[0]) is not None
+    return any(body.count(one) != body.count(other) for one, other in ("()", "[]", "{}"))
 
 
 def _indent(body: str) -> str:
@@ -140,7 +147,8 @@ def _functions(text: str) -> list[Stub]:
         setter = ".setter" in lines[start : match.start()]
         # lines are counted from the first decorator, until it is known where that is
         above = lines.count("\n", start, match.start())
-        found.append(Stub(match[3], 0, above, start, end, len(match[1]), setter))
+        plain = _PLAIN.match(lines, match.end()) is not None
+        found.append(Stub(match[3], 0, above, start, end, len(match[1]), setter, plain))
         position = end
     return found
 

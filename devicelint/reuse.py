@@ -9,7 +9,7 @@ a file's facts and nothing else.  Then no other file is concerned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from devicelint.ir import CallFact, ClassFacts, FunctionFacts, GroupCall, ModuleFacts, Point
@@ -23,8 +23,9 @@ class Moves:
 
     def __init__(self, before: ModuleFacts, after: ModuleFacts) -> None:
         """Pair the calls of two files whose facts are alike (see `says_the_same`)."""
-        self._places: dict[tuple[Point, Point], tuple[Point, Point]] = {}
-        self._statements: dict[_Span, _Span] = {}
+        self._places: dict[tuple[Point, Point], tuple[Point, Point, _Span]] = {}
+        #: what was one statement may be two now
+        self._statements: dict[_Span, set[_Span]] = {}
         now = {item.qualname: item for item in after.summaries}
         for summary in before.summaries:
             for old, new in zip(summary.calls, now[summary.qualname].calls, strict=True):
@@ -33,24 +34,23 @@ class Moves:
             self._pair(one, other)
 
     def _pair(self, old: CallFact | GroupCall, new: CallFact | GroupCall) -> None:
-        self._places[old.start, old.end] = (new.start, new.end)
-        self._statements[old.statement] = new.statement
+        self._places[old.start, old.end] = (new.start, new.end, new.statement)
+        self._statements.setdefault(old.statement, set()).add(new.statement)
 
     def targets(self, targets: FileTargets) -> FileTargets:
         """Give what to look at where it is now; raises KeyError if it is none of the calls."""
         return FileTargets(tuple(self._candidate(item) for item in targets.candidates))
 
     def _candidate(self, candidate: Candidate) -> Candidate:
-        start, end = self._places[candidate.start, candidate.end]
-        statement = self._statements[candidate.statement]
+        start, end, statement = self._places[candidate.start, candidate.end]
         return replace(candidate, start=start, end=end, statement=statement)
 
     def looked(self, looked: Looked) -> Looked:
         """Give the statements looked at where they are now."""
-        return Looked(
-            frozenset(self._statements[span] for span in looked.own),
-            frozenset(self._statements[span] for span in looked.all),
-        )
+        return Looked(self._now(looked.own), self._now(looked.all))
+
+    def _now(self, spans: Iterable[_Span]) -> frozenset[_Span]:
+        return frozenset(now for span in spans for now in self._statements[span])
 
 
 def says_the_same(before: ModuleFacts, after: ModuleFacts) -> bool:

@@ -104,6 +104,7 @@ class Run:
             return None
         if recalled is None or not unchanged(cache, recalled.rests_on):
             return None
+        cache.use(series, basis.run)
         return recalled
 
     def analyse(self) -> Mapping[str, Analysis]:

@@ -79,7 +79,7 @@ class Suppressions:
 _NONE = Suppressions()
 
 #: The least that the bytes of a file with a directive of ours hold; a bare `noqa` is not ours.
-_MAY_HOLD_OURS = re.compile(rb"devicelint[^\n\r]{0,9}:|noqa[^\n\r]*DVL", re.IGNORECASE)
+_MAY_HOLD_OURS = re.compile(rb"devicelint[ \t]*[^\n\r]{0,9}:|noqa[^\n\r]*DVL", re.IGNORECASE)
 
 
 def may_hold_directive(data: bytes) -> bool:
@@ -93,7 +93,7 @@ def may_hold_directive(data: bytes) -> bool:
 #: What a file must hold to be worth tokenising, at 0.25 s per MB.  A noqa with other tools'
 #: codes alone is the common case, and silences nothing here.
 _MAY_HOLD_DIRECTIVE = re.compile(
-    r"#\s*(?:devicelint\s*:|noqa(?![\w-])(?!\s*:)|noqa\s*:[^\n]*DVL)", re.IGNORECASE
+    r"#\s*(?:devicelint\s*:|noqa(?![\w-])(?![ \t]*:)|noqa\s*:[^\n]*DVL)", re.IGNORECASE
 )
 
 #: A reason may name an issue (`#123`); a `#` before a word starts another tool's directive.

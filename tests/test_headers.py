@@ -153,10 +153,13 @@ IMPORTS = {
 
 
 def read(text: str) -> dict[str, list[str]]:
-    """Read the classes of a text; of one name there may be several."""
+    """Read the classes of a text; of one name there may be several.
+
+    That a base of a class inside something may be a parameter (`?parameter`) is left out.
+    """
     found: dict[str, list[str]] = {}
     for name, bases in read_headers(text.encode()).classes:
-        found.setdefault(name, []).extend(bases)
+        found.setdefault(name, []).extend(base for base in bases if base != "?parameter")
     return found
 
 

@@ -67,10 +67,10 @@ SHAPES = {
         ["f"],
     ),
     "nested class": ("def f():\n    class A:\n        pass\n\n    return A\n", []),
-    "one line": ("def f(): return 1\ndef g(): return 2\nx = 1\n", []),
+    "one line": ("def f(): return 1\ndef g(): return 2\nx = 1\n", ["f", "g"]),
     "one line among others": (
         "def f():\n    pass\ndef g(): return 2\ndef h():\n    pass\n",
-        ["f", "h"],
+        ["f", "g", "h"],
     ),
     "decorators": ("@a\n@b(1)\ndef f():\n    pass\n", ["f"]),
     "decorator over lines": (

@@ -19,12 +19,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devicelint import engine
+from devicelint import stages
 from devicelint.cache import Cache
-from devicelint.engine import POOL_THRESHOLD, analyse
+from devicelint.engine import analyse
 from devicelint.files import SourceFile
 from devicelint.model import Analysis
 from devicelint.settings import Settings
+from devicelint.stages import POOL_THRESHOLD
 
 BASE = '''\
 """Bases."""
@@ -217,13 +218,13 @@ def ground(first: Ground, tmp_path: Path) -> Iterator[Ground]:
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows with every walk."""
     made: list[int] = []
-    join = engine.join
+    join = stages.join
 
     def noted(*arguments):
         made.append(len(made))
         return join(*arguments)
 
-    monkeypatch.setattr(engine, "join", noted)
+    monkeypatch.setattr(stages, "join", noted)
     return made
 
 

@@ -16,13 +16,14 @@ import pytest
 
 from devicelint import workers
 from devicelint.cache import Cache
-from devicelint.engine import POOL_THRESHOLD, analyse
+from devicelint.engine import analyse
 from devicelint.files import SourceFile
 from devicelint.glance import glance_at
 from devicelint.ir import Glance
 from devicelint.model import Analysis
 from devicelint.reading import read_facts
 from devicelint.settings import Settings
+from devicelint.stages import POOL_THRESHOLD
 from devicelint.workers import Workers
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
