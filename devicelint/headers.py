@@ -38,7 +38,7 @@ _DOTTED = re.compile(r"[^\W\d][\w.]*")
 
 _FROM = re.compile(
     rb"from%b*([.\w\x80-\xff]+)%b+import\b%b*" % ((_SPACE,) * 3)
-    + rb"(\((?:[^()#]++|#[^\n]*)*+\)|(?:[^\n(;\\]|\\\n)*)"
+    + rb"(\((?:[^()#]++|#[^\n]*)*+\)|(?:[^\n(;\\]++|\\\n)*+)"
 )
 _IMPORT = re.compile(rb"import[ \t]+([^\n#;]+)")
 
@@ -72,14 +72,19 @@ def read_headers(data: bytes) -> FileHeaders:
     text = _normalised(data)
     classes = tuple(_headers_of(text))
     roots = {base.partition(".")[0] for _, bases in classes for base in bases}
-    imports = [item for item in _imports_of(text) if item[0] in roots or item[0] == "*"]
-    names = roots | {name for name, _ in classes}
+    roots = {name for name in roots if name not in _BUILTINS or _is_renamed(name.encode(), text)}
+    imports = _imports_of(text) if roots else ()
     return FileHeaders(
         classes,
-        tuple(imports) if roots else (),
-        tuple(sorted(name for name in names if _is_assigned(name.encode(), text))),
+        tuple(item for item in imports if item[0] in roots or item[0] == "*"),
+        tuple(sorted(name for name in roots if _is_assigned(name.encode(), text))),
         b"def forward" in text,
     )
+
+
+def _is_renamed(name: bytes, text: bytes) -> bool:
+    """Tell a name of Python's own that a file gives a meaning."""
+    return b"import " + name in text or b" as " + name in text or name + b" = " in text
 
 
 def _is_assigned(name: bytes, text: bytes) -> bool:

@@ -179,7 +179,7 @@ class FileHeaders(NamedTuple):
 
     classes: tuple[tuple[str, tuple[str, ...]], ...]
     imports: tuple[tuple[str, str], ...]
-    #: classes whose name may stand for something else as well
+    #: first parts of bases that may stand for something else as well
     reassigned: tuple[str, ...]
     #: some `forward` is defined
     forwards: bool

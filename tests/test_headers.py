@@ -192,10 +192,15 @@ def test_a_file_without_classes_is_not_looked_at_further() -> None:
         ("A=B", ["A"]),
         ("A.x = B", []),
         ("C = A", []),
+        ("A: type = B", ["A"]),
+        ("A, C = B", ["A"]),
+        ("C, A = B", ["A"]),
+        ("A == B", []),
     ],
 )
 def test_reassigned(text: str, expected: list[str]) -> None:
-    assert [*read_headers(f"class A:\n    pass\n{text}\n".encode()).reassigned] == expected
+    source = f"class A:\n    pass\n{text}\nclass X(A):\n    pass\n"
+    assert [*read_headers(source.encode()).reassigned] == expected
 
 
 @pytest.mark.parametrize("line", ["def forward(self):", "async def forward(self):"])
