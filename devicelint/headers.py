@@ -94,18 +94,19 @@ def _is_assigned(name: bytes, text: bytes) -> bool:
         end = start + len(name)
         stop = text.find(b"\n", end)
         rest = text[end : stop if stop >= 0 else len(text)].lstrip(b" \t")
-        if rest.startswith(b"=") and not rest.startswith(b"=="):
-            return True
-        if rest.startswith((b":", b",")) and b"=" in rest:
+        if rest.startswith((b"=", b":", b",")) and b"=" in rest and not rest.startswith(b"=="):
             before = text[text.rfind(b"\n", 0, start) + 1 : start]
-            if not before.strip(_TARGETS):
+            if _TARGETS.fullmatch(before):
                 return True
         start = text.find(name, end)
     return False
 
 
-#: What may stand before a name that something is assigned to.
-_TARGETS = b" \t\f,(_" + bytes(range(65, 91)) + bytes(range(97, 123)) + b"0123456789"
+#: What may stand in a line before a name that something is assigned to.
+_TARGETS = re.compile(
+    rb"(?:.*;)?[ \t\f]*(?:(?:if|elif|else|try|except|finally|for|while|with|case)\b.*:[ \t]*)?"
+    rb"[(\[*]*(?:[\w.\x80-\xff]+[ \t]*,[ \t]*)*\*?"
+)
 
 
 def prospects(
