@@ -25,9 +25,10 @@ ENTRY_METHODS = ("__init__", "__post_init__", "__new__")
 # `re` looks for a first newline five times as fast as for the start of a line (`^`).
 _START = re.compile(r"\n([ \t]*)(?:(@)|(?:async[ \t]+)?def[ \t]+(\w+)|class\b)")
 #: parameters and what must follow them; without a call, which would run where the function is
-#: defined, and without a comment, which may hold any bracket
+#: defined (the only brackets are those of a tuple), in strings and comments whatever there is
 _PLAIN = re.compile(
-    r"[ \t]*(?:\[[^\[\]()]*\])?[ \t]*\((?:[^()#'\"]++|'[^'\\\n]*'|\"[^\"\\\n]*\")*+\)"
+    r"[ \t]*(?:\[[^\[\]()]*\])?[ \t]*"
+    r"\((?:[^()#'\"=]++|=[ \t]*\([^()#'\"]*\)|=|'[^'\\\n]*'|\"[^\"\\\n]*\"|#[^\n]*)*+\)"
     r"[ \t]*(?::|->)"
 )
 #: after one, the indentation of a line is counted anew
