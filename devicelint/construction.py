@@ -376,6 +376,9 @@ class Walk:
             self._resolver.met_own_class = True
         if self._index.is_module(key):
             entered = [Callee(item, key, True) for item, _ in self._index.methods(key, "__init__")]
+            for callee in entered:
+                # an entry of its own, but for a class outside the run: where values go in it counts
+                self._summary(state, callee.key)
         elif where[1] in self._kept_calls(summary, state.key) and not is_module_body(state.key):
             entered = self._enter(key, context, state)
         else:

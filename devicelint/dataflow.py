@@ -203,6 +203,13 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
     frame.env[node.name] = frame.add_function(node, node.name)
 
 
+def _pass(frame: Frame, node: ast.Pass) -> None:
+    """A function may have been left out here: in a loop of a class body, say."""
+    function = frame.scope.function_at(node.lineno) if frame.kind == "body" else None
+    if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        _function(frame, function)
+
+
 def _class(frame: Frame, node: ast.ClassDef) -> None:
     frame.env[node.name] = frame.add_class(node)
 
@@ -305,4 +312,5 @@ _STATEMENTS: dict[type[ast.stmt], Callable[..., None]] = {
     ast.AsyncFunctionDef: _function,
     ast.ClassDef: _class,
     ast.Delete: _delete,
+    ast.Pass: _pass,
 }

@@ -71,10 +71,15 @@ def extend_facts(text: str, facts: ModuleFacts, wanted: Iterable[str]) -> Module
     return reader.news(facts)
 
 
-def extend_facts_from(tree: ast.Module, facts: ModuleFacts, wanted: Iterable[str]) -> ModuleFacts:
-    """Read functions in the tree of the whole file, nested ones too; give just what is new."""
-    reader = Reader("")
-    reader.survey(tree, None)
+def extend_facts_from(
+    tree: ast.Module, facts: ModuleFacts, wanted: Iterable[str], left_out: Outline | None = None
+) -> ModuleFacts:
+    """Read functions in the tree of a file or of its skeleton, nested ones too; give what is new.
+
+    Raises SyntaxError.
+    """
+    reader = Reader(left_out.text if left_out else "")
+    reader.survey(tree, left_out)
     missing = list(wanted)
     # a nested function is known once the function around it has been read (again)
     around = sorted({name.partition(".<locals>.")[0] for name in missing})
@@ -184,10 +189,7 @@ class Reader:
     def add_stub(self, stub: Stub, owner: str) -> str:
         """Register a function that was left out."""
         qualname = _unique(f"{owner}.{stub.name}" if owner else stub.name, self.functions)
-        place = Unread(
-            qualname, owner, stub.first, stub.line, stub.start, stub.end, stub.indent > 0
-        )
-        self._enlist(qualname, place, owner, None)
+        self._enlist(qualname, _place(qualname, owner, stub), owner, None)
         return qualname
 
     def _enlist(
@@ -308,27 +310,47 @@ class Reader:
     def read_functions(self, wanted: list[str], classes: Container[str] | None) -> None:
         """Summarise the functions `wanted`, the constructors of `classes`, and what they name here.
 
-        A function that is named is read if the file holds one of that name.
+        A function that is named is read if the file holds one of that name.  Raises SyntaxError for
+        one that is wanted; what does not parse and may not matter is left for somebody to ask for.
         """
         pending = list(wanted)
+        failed: set[str] = set()
         # functions that are read may hold classes, whose constructors are to be read then
-        while pending := pending or self._unread_constructors(classes):
+        while pending := pending or self._unread_constructors(classes, failed):
             qualname = pending.pop()
-            if qualname in self.summaries or qualname not in self.nodes:
+            if qualname in self.summaries or qualname not in self.nodes or qualname in failed:
                 continue
-            node, owner, outer = self.nodes[qualname]
-            may_name_device = True
-            if isinstance(node, Unread):
-                may_name_device = self.text.find("device", node.start, node.end) >= 0
-                node = function_of(self.text, node)
-            kind = kind_of(node, owner, qualname)
-            frame = Frame(self, qualname, owner, kind, node.lineno, outer, may_name_device)
-            self.summaries[qualname] = read_function(frame, node)
-            for name in frame.named:
+            try:
+                named = self._read_function(qualname)
+            except SyntaxError:
+                if qualname in wanted:
+                    raise
+                failed.add(qualname)
+                continue
+            for name in named:
                 # a nested function is named in full
                 pending.extend(self.by_name.get(name, (name,)))
 
-    def _unread_constructors(self, classes: Container[str] | None) -> list[str]:
+    def _read_function(self, qualname: str) -> Iterable[str]:
+        """Summarise a function, and give the names it uses."""
+        node, owner, outer = self.nodes[qualname]
+        may_name_device = True
+        if isinstance(node, Unread):
+            may_name_device = self.text.find("device", node.start, node.end) >= 0
+            node = function_of(self.text, node)
+        kind = kind_of(node, owner, qualname)
+        frame = Frame(self, qualname, owner, kind, node.lineno, outer, may_name_device)
+        self.summaries[qualname] = read_function(frame, node)
+        return frame.named
+
+    def function_at(self, line: int) -> FunctionNode | None:
+        """Give the function that was left out at a line of the skeleton, None if none was."""
+        stub = self.stubs.get(line)
+        return function_of(self.text, _place("", "", stub)) if stub is not None else None
+
+    def _unread_constructors(
+        self, classes: Container[str] | None, failed: Container[str]
+    ) -> list[str]:
         return [
             qualname
             for facts in self.classes.values()
@@ -336,7 +358,7 @@ class Reader:
             for name, qualnames in facts.methods
             if name in ENTRY_METHODS
             for qualname in qualnames
-            if qualname in self.nodes and qualname not in self.summaries
+            if qualname in self.nodes and qualname not in self.summaries and qualname not in failed
         ]
 
     def _made_constants(self) -> dict[str, Value]:
@@ -399,6 +421,10 @@ class Reader:
         )
 
 
+def _place(qualname: str, owner: str, stub: Stub) -> Unread:
+    return Unread(qualname, owner, stub.first, stub.line, stub.start, stub.end, stub.indent > 0)
+
+
 def _unique(qualname: str, taken: Container[str]) -> str:
     """Number a name that is defined again; lines would change with every edit above."""
     number = 1
@@ -413,7 +439,8 @@ def _makes_class(node: FunctionNode, classes: Container[str] | None) -> bool:
     """Tell a function whose body defines a class (one of `classes`, if not None)."""
     return not isinstance(node, ast.Lambda) and any(
         isinstance(item, ast.ClassDef) and (classes is None or item.name in classes)
-        for item in flatten(node.body)
+        for statement in node.body
+        for item in ast.walk(statement)
     )
 
 

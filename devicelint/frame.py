@@ -49,6 +49,9 @@ class FileScope(Protocol):
     def add_class(self, node: ast.ClassDef, qualname: str, outer: Outer | None) -> str:
         """Register a nested class under a qualified name of its own, and return that."""
 
+    def function_at(self, line: int) -> FunctionNode | None:
+        """Give the function that was left out at a line, None if none was."""
+
 
 @dataclass(slots=True)
 class Outer:

@@ -32,7 +32,8 @@ _HEADER = re.compile(
 )
 _TEXT = re.compile(_STRING.decode())
 _COMMENT = re.compile(r"#[^\n]*")
-_SUBSCRIPT = re.compile(r"\[[^\[\]]*\]")
+#: not a list, which may hold bases
+_SUBSCRIPT = re.compile(r"(?<=[\w\])])\s*\[(?:[^\[\]]|\[[^\[\]]*\])*\]")
 _KEYWORD = re.compile(r"\b\w+\s*=\s*[\w.]+(?:\([^()]*\))?")
 _DOTTED = re.compile(r"[^\W\d][\w.]*")
 
@@ -40,7 +41,8 @@ _FROM = re.compile(
     rb"from%b*([.\w\x80-\xff]+)%b+import\b%b*" % ((_SPACE,) * 3)
     + rb"(\((?:[^()#]++|#[^\n]*)*+\)|(?:[^\n(;\\]++|\\\n)*+)"
 )
-_IMPORT = re.compile(rb"import[ \t]+([^\n#;]+)")
+_IMPORT = re.compile(rb"import[ \t]+((?:[^\n#;\\]++|\\\n)+)")
+_FORWARD = re.compile(rb"def\s+forward\b")
 
 #: Finds the file of an imported name, see `Locator.find`.
 Find = Callable[[str, str], tuple[str, int] | None]
@@ -78,7 +80,7 @@ def read_headers(data: bytes) -> FileHeaders:
         classes,
         tuple(item for item in imports if item[0] in roots or item[0] == "*"),
         tuple(sorted(name for name in roots if _is_assigned(name.encode(), text))),
-        b"def forward" in text,
+        _FORWARD.search(text) is not None,
     )
 
 
@@ -260,8 +262,7 @@ class _Texts:
         """Tell whether a name may stand for what neither headers nor imports say."""
         if not depth:
             known = self._file(path)
-            starred = any(bound == "*" for bound, _ in known.imports)
-            return name in known.reassigned or (starred and name not in self.headers(path))
+            return name in known.reassigned or any(bound == "*" for bound, _ in known.imports)
         assigned = self._assigned.get((path, name))
         if assigned is None:
             text = _normalised(self._contents[path])
@@ -335,12 +336,9 @@ def _starts_statement(data: bytes, start: int) -> bool:
 def _bases(text: str) -> tuple[str, ...]:
     """List the dotted names in the bases of a class; what subscripts hold is no base."""
     text = _KEYWORD.sub("", _COMMENT.sub("", _TEXT.sub("", text)))
-    while "[" in text:
-        shorter = _SUBSCRIPT.sub("", text)
-        if shorter == text:
-            return (_UNKNOWN,)
+    while (shorter := _SUBSCRIPT.sub("", text)) != text:
         text = shorter
-    return tuple(_DOTTED.findall(text))
+    return tuple(_DOTTED.findall(text)) if text.count("[") == text.count("]") else (_UNKNOWN,)
 
 
 def _imports_of(data: bytes) -> Iterator[tuple[str, str]]:
@@ -358,7 +356,7 @@ def _imports_of(data: bytes) -> Iterator[tuple[str, str]]:
     for match in _IMPORT.finditer(data):
         if not _starts_statement(data, match.start()):
             continue
-        for item in match[1].decode(errors="replace").split(","):
+        for item in match[1].decode(errors="replace").replace("\\", " ").split(","):
             words = item.split()
             if len(words) == 3:
                 yield words[2], words[0]

@@ -33,6 +33,7 @@ _PLAIN = re.compile(
 )
 #: after one, the indentation of a line is counted anew
 _FORM_FEED = re.compile(r"^[ \t]*\f[ \t\f]*[^\s#]", re.M)
+_SETTER = re.compile(r"\n[ \t]*@[\w.]+\.setter[ \t]*(?:#.*)?\n")
 _INNER_CLASS = re.compile(r"\n[ \t]+class\s")
 _NEWLINE = re.compile(r"\r\n?")
 
@@ -145,7 +146,7 @@ def _functions(text: str) -> list[Stub]:
                 start = decorated.start()
             decorated = None
         end = _end_of(lines, match.end(), len(match[1]))
-        setter = ".setter" in lines[start : match.start()]
+        setter = _SETTER.search(lines[start : match.start()] + "\n") is not None
         # lines are counted from the first decorator, until it is known where that is
         above = lines.count("\n", start, match.start())
         plain = _PLAIN.match(lines, match.end()) is not None

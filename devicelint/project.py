@@ -218,6 +218,8 @@ class ProjectIndex:
 
     def _starred(self, path: str, table: _FileTable, parts: list[str]) -> list[Target]:
         for star in table.facts.stars:
+            if not self._is_there(path, star):
+                continue
             joiner = "" if star.endswith(".") else "."
             found: list[Target] = [
                 target
@@ -227,6 +229,14 @@ class ProjectIndex:
             if found:
                 return found
         return []
+
+    def _is_there(self, path: str, module: str) -> bool:
+        """Tell whether a module has a file of its own: a compiled one in a package has none.
+
+        Its name would lead back to the package, and from there on without end.
+        """
+        found = self._find(path, module)
+        return found is not None and found[1] == len([part for part in module.split(".") if part])
 
     def _below(self, path: str, parts: list[str]) -> list[Target]:
         """A name of a package that is a module below it (`pkg.ops.helper`)."""
@@ -385,7 +395,9 @@ class ProjectIndex:
             known = None
             if len(lines) == 1 and len(lines[0]) > 1:
                 rest = lines[0][1:]
-                known = rest[0] if self.ancestry(rest[0]).lines == (rest,) else None
+                base = self.ancestry(rest[0])
+                is_all = base.lines == (rest,) and base.externals == self.ancestry(key).externals
+                known = rest[0] if is_all else None
             self._parents[key] = known
         return known
 

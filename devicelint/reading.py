@@ -25,6 +25,9 @@ from devicelint.outline import normalised, outline
 from devicelint.parsing import parse
 from devicelint.rules import RULES
 
+#: What the parser raises.
+_UNPARSED = (SyntaxError, ValueError, RecursionError, MemoryError)
+
 
 def read_facts(
     path: str, data: bytes, names: Collection[str] | None = None
@@ -49,14 +52,24 @@ def read_more(
     """Read further functions of a file; whatever goes wrong is a diagnostic."""
     names = list(wanted)
     try:
+        text = normalised(decode(data).text)
         try:
-            return extend_facts(normalised(decode(data).text), facts, names)
-        except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return extend_facts_from(parse(data), facts, names)
+            return extend_facts(text, facts, names)
+        except (KeyError, *_UNPARSED):
+            return _extend_anew(text, data, facts, names)
     except SourceError as error:
         return Diagnostic(path, error.line, error.column, error.message)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
+
+
+def _extend_anew(text: str, data: bytes, facts: ModuleFacts, names: list[str]) -> ModuleFacts:
+    """Read functions that were left in, or are inside others; raises SourceError."""
+    left_out = outline(text)
+    try:
+        return extend_facts_from(ast.parse(left_out.skeleton), facts, names, left_out)
+    except _UNPARSED:
+        return extend_facts_from(parse(data), facts, names, None)
 
 
 def read_again(path: str, data: bytes, before: ModuleFacts) -> ModuleFacts | Diagnostic:
@@ -89,7 +102,7 @@ def _facts(data: bytes, names: Collection[str] | None) -> ModuleFacts:
     left_out = outline(normalised(decode(data).text))
     try:
         return extract_facts(ast.parse(left_out.skeleton), left_out, names)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except _UNPARSED:
         return extract_facts(parse(data), None, names)
 
 

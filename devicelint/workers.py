@@ -9,11 +9,12 @@ diagnostic, not the run.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from devicelint.glance import glance_at
@@ -76,10 +77,13 @@ class Workers:
         """Read further functions of files, given their facts and what is named for each."""
         yield from self._spread(_extend, list(wanted))
         if self._pool is not None and not self._is_prepared:
+            from concurrent.futures.process import BrokenProcessPool
+
             # idle from here until there is something to judge
             self._is_prepared = True
-            for _ in range(self._jobs):
-                self._pool.submit(_import_analysis)
+            with contextlib.suppress(BrokenProcessPool):
+                for _ in range(self._jobs):
+                    self._pool.submit(_import_analysis)
 
     def judge(
         self, wanted: Mapping[str, FileTargets], policy: Policy
@@ -103,12 +107,35 @@ class Workers:
                     yield from work(self._contents, chunk)
                 chunks = self._by_size(further())
             return
+        failed = yield from self._attempt(work, chunks, further)
+        if failed:
+            # what killed one process has taken along what the others were at: once more
+            self._restart()
+            failed = yield from self._attempt(work, failed, further)
+        for chunk in failed:
+            yield from self._one_by_one(work, chunk)
+
+    def _attempt(
+        self,
+        work: _Work[_Item, _Outcome],
+        chunks: Sequence[Sequence[_Item]],
+        further: Callable[[], Sequence[_Item]],
+    ) -> Generator[tuple[str, _Outcome], None, list[Sequence[_Item]]]:
+        """Have chunks worked on, and what comes up meanwhile; give those that were not done."""
         from concurrent.futures import FIRST_COMPLETED, wait
         from concurrent.futures.process import BrokenProcessPool
 
+        running: dict[Future[list[tuple[str, _Outcome]]], Sequence[_Item]] = {}
         failed: list[Sequence[_Item]] = []
-        running = {self._submit(work, chunk): chunk for chunk in chunks}
-        while running:
+        pending = list(chunks)
+        while pending or running:
+            try:
+                while pending:
+                    running[self._submit(work, pending[-1])] = pending[-1]
+                    pending.pop()
+            except BrokenProcessPool:
+                failed += pending
+                pending.clear()
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 chunk = running.pop(future)
                 try:
@@ -116,24 +143,26 @@ class Workers:
                 except BrokenProcessPool:
                     failed.append(chunk)
             if not failed:
-                running |= {self._submit(work, chunk): chunk for chunk in self._by_size(further())}
-        for chunk in failed:
-            yield from self._one_by_one(work, chunk)
-        if failed and (rest := further()):
-            yield from self._spread(work, rest, further)
+                pending += self._by_size(further())
+        return failed
 
     def _one_by_one(
         self, work: _Work[_Item, _Outcome], chunk: Sequence[_Item]
     ) -> Iterator[tuple[str, _Outcome | Diagnostic]]:
+        """Find the file that kills its process: first the chunk by itself, then its files."""
         from concurrent.futures.process import BrokenProcessPool
 
-        for item in chunk:
-            self._restart()
-            try:
-                yield from self._submit(work, [item]).result()
-            except BrokenProcessPool:
-                path = str(item[0])
-                yield path, Diagnostic(path, 0, 0, _KILLED)
+        self._restart()
+        try:
+            yield from self._submit(work, chunk).result()
+        except BrokenProcessPool:
+            for item in chunk:
+                self._restart()
+                try:
+                    yield from self._submit(work, [item]).result()
+                except BrokenProcessPool:
+                    path = str(item[0])
+                    yield path, Diagnostic(path, 0, 0, _KILLED)
         self._restart()
 
     def _submit(
