@@ -436,11 +436,15 @@ def _unique(qualname: str, taken: Container[str]) -> str:
 
 
 def _makes_class(node: FunctionNode, classes: Container[str] | None) -> bool:
-    """Tell a function whose body defines a class (one of `classes`, if not None)."""
-    return not isinstance(node, ast.Lambda) and any(
-        isinstance(item, ast.ClassDef) and (classes is None or item.name in classes)
-        for statement in node.body
-        for item in ast.walk(statement)
+    """Tell a function in whose body a class is defined (one of `classes`, if not None)."""
+    return not isinstance(node, ast.Lambda) and _defines_class(node.body, classes)
+
+
+def _defines_class(body: list[ast.stmt], classes: Container[str] | None) -> bool:
+    return any(
+        (isinstance(item, ast.ClassDef) and (classes is None or item.name in classes))
+        or any(_defines_class(block, classes) for block in blocks_of(item))
+        for item in body
     )
 
 

@@ -15,6 +15,7 @@ import codecs
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum, auto
+from functools import lru_cache
 
 from devicelint.ir import FileHeaders
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
@@ -75,7 +76,7 @@ def read_headers(data: bytes) -> FileHeaders:
     classes = tuple(_headers_of(text))
     roots = {base.partition(".")[0] for _, bases in classes for base in bases}
     roots = {name for name in roots if name not in _BUILTINS or _is_renamed(name.encode(), text)}
-    imports = _imports_of(text) if roots else ()
+    imports = _imports_of(text, [b"*", *map(str.encode, roots)]) if roots else ()
     return FileHeaders(
         classes,
         tuple(item for item in imports if item[0] in roots or item[0] == "*"),
@@ -91,8 +92,12 @@ def _is_renamed(name: bytes, text: bytes) -> bool:
 
 def _is_assigned(name: bytes, text: bytes) -> bool:
     """Tell whether something may be assigned to a name: `a = x`, `a: type = x`, `b, a = x`."""
+    seen = 0
     start = text.find(name)
     while start >= 0:
+        seen += 1
+        if seen == _MANY and _beside(name).search(text, start) is None:
+            return False
         end = start + len(name)
         stop = text.find(b"\n", end)
         rest = text[end : stop if stop >= 0 else len(text)].lstrip(b" \t")
@@ -102,6 +107,16 @@ def _is_assigned(name: bytes, text: bytes) -> bool:
                 return True
         start = text.find(name, end)
     return False
+
+
+#: After so many occurrences, a name (`nn`) is worth a pattern of its own.
+_MANY = 10
+
+
+@lru_cache(maxsize=64)
+def _beside(name: bytes) -> re.Pattern[bytes]:
+    """Find a name with a mark behind it that something assigned to it would have."""
+    return re.compile(re.escape(name) + rb"[ \t]*[=:,]")
 
 
 #: What may stand in a line before a name that something is assigned to.
@@ -341,20 +356,27 @@ def _bases(text: str) -> tuple[str, ...]:
     return tuple(_DOTTED.findall(text)) if text.count("[") == text.count("]") else (_UNKNOWN,)
 
 
-def _imports_of(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield (local name, dotted target) for the imports of a file, wherever they stand."""
+def _imports_of(data: bytes, names: Collection[bytes] = (b"",)) -> Iterator[tuple[str, str]]:
+    """Yield (local name, dotted target) for the imports of a file, wherever they stand.
+
+    Statements in which none of `names` is mentioned are passed over.
+    """
     for match in _FROM.finditer(data):
-        if not _starts_statement(data, match.start()):
+        if not any(name in match[2] for name in names) or not _starts_statement(
+            data, match.start()
+        ):
             continue
         prefix = match[1].decode(errors="replace")
         joiner = "" if prefix.endswith(".") else "."
-        names = _COMMENT.sub("", match[2].decode(errors="replace")).strip("()\\ \t")
-        for item in names.replace("\\", " ").split(","):
+        bound = _COMMENT.sub("", match[2].decode(errors="replace")).strip("()\\ \t")
+        for item in bound.replace("\\", " ").split(","):
             words = item.split()
             if words:
                 yield words[-1], f"{prefix}{joiner}{words[0]}"
     for match in _IMPORT.finditer(data):
-        if not _starts_statement(data, match.start()):
+        if not any(name in match[1] for name in names) or not _starts_statement(
+            data, match.start()
+        ):
             continue
         for item in match[1].decode(errors="replace").replace("\\", " ").split(","):
             words = item.split()
