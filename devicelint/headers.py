@@ -167,14 +167,14 @@ class _Texts:
         self._trusts_unknown = trusts_unknown
         self._extra_names = {name.rpartition(".")[2] for name in extra_bases}
         self._classes_in: dict[str, dict[str, list[str]]] = {}
-        self._imports: dict[str, dict[str, list[str]]] = {}
+        self._imports: dict[tuple[str, str], list[str]] = {}
         self._verdicts: dict[tuple[str, str], _Verdict] = {}
         self._assigned: dict[tuple[str, str], bool] = {}
         self._bases: dict[tuple[str, str], tuple[tuple[str, str] | _Verdict, ...]] = {}
 
     def consulted(self) -> frozenset[str]:
-        """Give the files whose imports were read in full."""
-        return frozenset(self._imports)
+        """Give the files of which more than their headers was read."""
+        return frozenset(path for path, _ in self._imports)
 
     def _file(self, path: str) -> FileHeaders:
         known = self._read.get(path)
@@ -306,12 +306,14 @@ class _Texts:
         """Give what a name in a file is imported from; of its own bases that is known already."""
         if not depth:
             return [target for bound, target in self._file(path).imports if bound == name]
-        known = self._imports.get(path)
+        known = self._imports.get((path, name))
         if known is None:
-            known = self._imports[path] = {}
-            for bound, target in _imports_of(_normalised(self._contents[path])):
-                known.setdefault(bound, []).append(target)
-        return known.get(name, [])
+            text = _normalised(self._contents[path])
+            known = [
+                target for bound, target in _imports_of(text, (name.encode(),)) if bound == name
+            ]
+            self._imports[path, name] = known
+        return known
 
 
 def _normalised(data: bytes) -> bytes:
