@@ -126,6 +126,23 @@ _TARGETS = re.compile(
 )
 
 
+def sure_modules(headers: FileHeaders) -> frozenset[str]:
+    """Give the classes of a file that are modules for all that the file itself says.
+
+    If there are any, those inside functions are named with them: nobody could ask for them later.
+    """
+    found: set[str] = set()
+    for name, bases in headers.classes:
+        for base in bases:
+            root, _, rest = base.partition(".")
+            targets = [target for bound, target in headers.imports if bound == root]
+            dotted = [f"{target}.{rest}" if rest else target for target in targets]
+            if base in found or any(is_module_class(target) for target in dotted):
+                found.add(name)
+    inside = {name for name, bases in headers.classes if _PARAMETER in bases}
+    return frozenset(found | inside if found else found)
+
+
 def prospects(
     contents: Mapping[str, bytes],
     headers: Mapping[str, FileHeaders],

@@ -66,11 +66,15 @@ class FactStore:
         else:
             self.problems[path] = outcome
 
+    def claim(self, path: str) -> bool:
+        """Tell whether a given file is still to be read, which is then up to who asks."""
+        if path in self._asked or path in self._facts:
+            return False
+        self._asked.add(path)
+        return not self.recall(path)
+
     def recall(self, path: str) -> bool:
         """Take the facts of a given file from the cache; False if they are not there."""
-        if path in self._facts:
-            return True
-        self._asked.add(path)
         digest = self._digests.get(path)
         known = self._cache.facts(digest) if self._cache is not None and digest else None
         if known is not None:

@@ -8,14 +8,14 @@ they are found, and never changed or executed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import SourceFile
-from devicelint.headers import prospects
+from devicelint.headers import prospects, sure_modules
 from devicelint.ir import Basis, Glance
 from devicelint.joining import FactStore, Find, Promise, join
 from devicelint.locate import Locator
@@ -121,9 +121,8 @@ class Run:
         find = Locator(self._settings.search_paths, str(self._cwd)).find
         with Workers(1 if small else self._jobs, everything) as workers:
             glances = self._glances(workers)
-            promise = self._promise(glances, find)
             self._stopwatch.lap("gate")
-            self._read(store, workers, promise.first(), find)
+            promise = self._read(store, workers, glances, find)
             self._note_faults(store, small)
             self._tell("joining", 0, 0)
             targets, looked = join(
@@ -194,34 +193,46 @@ class Run:
         )
 
     def _read(
-        self, store: FactStore, workers: Workers, first: Mapping[str, frozenset[str]], find: Find
-    ) -> None:
-        """Read what is named of each file, then what this leads to in others."""
-        total = 0
-
-        def unknown(wanted: Mapping[str, frozenset[str]]) -> Mapping[str, frozenset[str]]:
-            return {path: names for path, names in wanted.items() if not store.recall(path)}
-
-        def further() -> Mapping[str, frozenset[str]]:
-            nonlocal total
-            todo: Mapping[str, frozenset[str]] = {}
-            while not todo and (wanted := store.trails(find)):
-                todo = unknown(wanted)
-            total += len(todo)
-            return todo
-
+        self, store: FactStore, workers: Workers, glances: Mapping[str, Glance], find: Find
+    ) -> Promise:
+        """Read what the first look promises of each file, then what this leads to in others."""
         if self._last is not None:
             # what these lead to was read in the last run as well
             store.recall_all(
                 path for path, source in self._by_path.items() if source.path in self._last.read
             )
-        todo = unknown(first) or further()
-        total = len(todo)
+        promises: list[Promise] = []
+        wanted = self._wanted(glances, find, promises)
+        total = 0
+
+        def further() -> Mapping[str, frozenset[str]]:
+            nonlocal total
+            while names := next(filter(None, wanted), None) or store.trails(find):
+                todo = {path: one for path, one in names.items() if store.claim(path)}
+                if todo:
+                    total += len(todo)
+                    return todo
+            return {}
+
+        todo = further()
         self._stopwatch.lap("cache")
         for done, (path, outcome) in enumerate(workers.read(todo, further), start=1):
             store.put(path, outcome)
             self._tell("reading", done, total)
         self._stopwatch.lap("facts")
+        return promises[0]
+
+    def _wanted(
+        self, glances: Mapping[str, Glance], find: Find, promises: list[Promise]
+    ) -> Iterator[Mapping[str, frozenset[str]]]:
+        """Give what to read first: sure modules, then whatever else the first look promises.
+
+        Others are at work on the former while it is worked out what the latter are.
+        """
+        sure = {path: sure_modules(glance.headers) for path, glance in glances.items()}
+        yield {path: names for path, names in sure.items() if names}
+        promises.append(self._promise(glances, find))
+        yield promises[0].first()
 
     def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
         """In a small run, parse whole what was read in part: a syntax error anywhere is told."""

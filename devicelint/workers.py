@@ -101,7 +101,7 @@ class Workers:
     ) -> Iterator[tuple[str, _Outcome | Diagnostic]]:
         """Have files worked on; what kills a process is found file by file."""
         chunks: Sequence[Sequence[_Item]] = self._by_size(items)
-        if self._jobs == 1 or len(chunks) < _FEWEST:
+        if self._jobs == 1 or (self._pool is None and len(chunks) < _FEWEST):
             while chunks:
                 for chunk in chunks:
                     yield from work(self._contents, chunk)
