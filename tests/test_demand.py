@@ -1,0 +1,211 @@
+"""What is read only when it is asked for is still found, and told where it is broken.
+
+In: small projects in a temporary folder, some padded beyond the size of a small run.  Out: tests.
+Never here: the text of headers or outlines by itself, the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from devicelint.engine import analyse
+from devicelint.files import SourceFile
+from devicelint.model import Analysis
+from devicelint.settings import Settings
+from devicelint.stages import POOL_THRESHOLD
+
+HEADER = "import torch\nfrom torch import nn\n\n\n"
+
+
+def check(
+    root: Path, files: Mapping[str, str], only: str = "", padding: int = 0
+) -> Mapping[str, Analysis]:
+    """Write files and check those below `only`, with so many bytes that do nothing beside them."""
+    sources: list[SourceFile] = []
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+        if name.startswith(only):
+            sources.append(SourceFile(name, path.read_bytes()))
+    if padding:
+        sources.append(SourceFile("padding.py", b"x = 1\n" * (padding // 6 + 1)))
+    return analyse(sources, Settings(), jobs=1, cwd=root)
+
+
+def found(analyses: Mapping[str, Analysis]) -> list[tuple[str, str, str]]:
+    """List what was found: file, rule, symbol."""
+    return sorted(
+        (path, finding.code, finding.symbol)
+        for path, one in analyses.items()
+        for finding in one.findings
+    )
+
+
+def told(analyses: Mapping[str, Analysis]) -> list[tuple[str, int]]:
+    """List the files that could not be checked, with the line."""
+    return [(path, item.line) for path, one in analyses.items() for item in one.diagnostics]
+
+
+LAYERS = (
+    HEADER
+    + """\
+class Rope(nn.Module):
+    def __init__(self, dim, device=None):
+        super().__init__()
+        self.register_buffer("b", torch.zeros(dim, device=device))
+
+
+class Norm(nn.Module):
+    def __init__(self, mean):
+        super().__init__()
+        self.register_buffer("mean", mean)
+"""
+)
+
+
+def test_constructors_of_modules_outside_the_run_count(tmp_path: Path) -> None:
+    model = """
+        import torch
+        from torch import nn
+        from pkg.layers import Norm, Rope
+
+
+        class A(nn.Module):
+            def __init__(self, device=None):
+                super().__init__()
+                self.rope = Rope(3)
+                self.norm = Norm(torch.tensor([0.4]))
+        """
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/layers.py": LAYERS,
+        "pkg/models/__init__.py": "",
+        "pkg/models/m.py": model,
+    }
+    whole = [item for item in found(check(tmp_path, files)) if "models" in item[0]]
+    assert [code for _, code, _ in whole] == ["DVL003", "DVL010"]
+    assert found(check(tmp_path, files, only="pkg/models/")) == whole
+
+
+@pytest.mark.parametrize("bases", ["C0, nn.Linear", "nn.Linear, C0"])
+def test_a_layer_runs_its_hooks_though_its_base_is_none(bases: str, tmp_path: Path) -> None:
+    text = f"""\
+class C0(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+
+class C2({bases}):
+    def reset_parameters(self):
+        self.x = torch.zeros(2)
+"""
+    assert found(check(tmp_path, {"a.py": HEADER + text})) == [
+        ("a.py", "DVL001", "C2.reset_parameters")
+    ]
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        "def make():\n    class Inner(nn.Module):\n{0}\n    return Inner\n",
+        "def make():\n    class Outer:\n        class Inner(nn.Module):\n{1}\n    return Outer\n",
+        "class T:\n    def make(self):\n        class Inner(nn.Module):\n{1}\n        return Inner",
+    ],
+)
+@pytest.mark.parametrize("other", ["", "class First(nn.Module):\n    pass\n\n\n"])
+def test_classes_inside_functions_come_to_light(maker: str, other: str, tmp_path: Path) -> None:
+    body = "{0}def __init__(self):\n{0}    super().__init__()\n{0}    self.x = torch.zeros(3)"
+    text = HEADER + other + maker.format(body.format(" " * 8), body.format(" " * 12))
+    assert [code for _, code, _ in found(check(tmp_path, {"a.py": text}))] == ["DVL001"]
+
+
+def test_a_function_in_a_loop_of_a_class_body(tmp_path: Path) -> None:
+    text = """\
+class A(nn.Module):
+    for _ in range(2):
+        def helper(self):
+            self.x = torch.zeros(3)
+
+    def __init__(self):
+        super().__init__()
+        self.helper()
+"""
+    assert [code for _, code, _ in found(check(tmp_path, {"a.py": HEADER + text}))] == ["DVL001"]
+
+
+@pytest.mark.parametrize("mark", ["@p.setter_of", '@made("x.setter")', "# no p.setter\n    @made"])
+def test_what_is_no_setter(mark: str, tmp_path: Path) -> None:
+    text = f"""\
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.helper()
+
+    {mark}
+    def helper(self):
+        self.x = torch.zeros(3)
+"""
+    assert [code for _, code, _ in found(check(tmp_path, {"a.py": HEADER + text}))] == ["DVL001"]
+
+
+CALLER = (
+    HEADER
+    + """\
+from {0} import {1}
+
+
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.x = build()
+"""
+)
+BROKEN = "import torch\n\n\ndef build():\n    return torch.zeros(3)\n\n\nx = )\n"
+
+
+@pytest.mark.parametrize("names", ["build", "*"])
+def test_an_error_in_what_is_needed_is_told_in_a_large_run(names: str, tmp_path: Path) -> None:
+    files = {"a.py": CALLER.format("act", names), "act.py": BROKEN}
+    assert told(check(tmp_path, files, padding=POOL_THRESHOLD)) == [("act.py", 8)]
+
+
+def test_an_error_in_a_function_costs_that_function(tmp_path: Path) -> None:
+    text = (
+        HEADER
+        + """\
+class A(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.x = torch.zeros(3)
+        self.fill()
+
+    def fill(self):
+        self.y = = torch.zeros(3)
+
+    def forward(self, x):
+        return x
+"""
+    )
+    analyses = check(tmp_path, {"a.py": text}, padding=POOL_THRESHOLD)
+    assert found(analyses) == [("a.py", "DVL001", "A.__init__")]
+    assert told(analyses) == [("a.py", 12)]
+    unreached = text.replace("        self.fill()\n", "")
+    assert told(check(tmp_path, {"a.py": unreached}, padding=POOL_THRESHOLD)) == []
+    assert told(check(tmp_path, {"a.py": unreached})) == [("a.py", 11)]
+
+
+def test_a_star_import_of_a_module_without_a_file(tmp_path: Path) -> None:
+    """Its name leads to the package, which imports it: that has an end."""
+    files = {
+        "p/__init__.py": "from .a import *\n",
+        "p/a.py": HEADER
+        + "from ._C import *\n\n\n"
+        + "class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        + "        self.x = torch.zeros(3)\n        self.y = compiled()\n",
+    }
+    assert found(check(tmp_path, files)) == [("p/a.py", "DVL001", "A.__init__")]
