@@ -214,16 +214,21 @@ def test_watch(folder: Path) -> None:
             text += line
         raise AssertionError(text)
 
+    def put(name: str, text: str) -> None:
+        """Write a file at once: a watcher could look at one that is still empty."""
+        (folder / f"{name}.new").write_text(text)
+        os.replace(folder / f"{name}.new", folder / name)
+
     try:
         assert "a.py:8:18: DVL001" in until_idle()
         time.sleep(0.05)
-        (folder / "a.py").write_text("x = 1\n")
+        put("a.py", "x = 1\n")
         assert until_idle() == ""
-        (folder / "b.py").write_text(FOUND)
+        put("b.py", FOUND)
         assert "b.py:8:18: DVL001" in until_idle()
-        (folder / "devicelint.toml").write_text("selct = []\n")
+        put("devicelint.toml", "selct = []\n")
         assert "selct" in until_idle()
-        (folder / "devicelint.toml").write_text("ignore = ['DVL001']\n")
+        put("devicelint.toml", "ignore = ['DVL001']\n")
         assert until_idle() == ""
         process.send_signal(signal.SIGINT)
         assert process.stdout.read().strip() == ""
