@@ -21,7 +21,16 @@ def with_comment(text: str, number: int) -> str:
 
 
 def with_statement(text: str, number: int) -> str:
-    """Add a statement at the end of the constructor of the base class."""
+    """Add a number to keep at the end of the constructor of the base class: no call, no tensor."""
+    return _with_line(text, f"self.n{number} = 0")
+
+
+def with_tensor(text: str, number: int) -> str:
+    """Add a tensor there, which is a finding."""
+    return _with_line(text, f"self.t{number} = torch.zeros({number + 1})")
+
+
+def _with_line(text: str, line: str) -> str:
     (constructor,) = (
         node
         for node in _base_class(text).body
@@ -29,7 +38,7 @@ def with_statement(text: str, number: int) -> str:
     )
     last = constructor.body[-1]
     lines = text.splitlines(keepends=True)
-    lines.insert(last.end_lineno or last.lineno, f"{' ' * last.col_offset}self.n{number} = 0\n")
+    lines.insert(last.end_lineno or last.lineno, f"{' ' * last.col_offset}{line}\n")
     return "".join(lines)
 
 

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 
 from corpora import PINNED, copy_sources, fetch, size_of
-from edits import BASE_FILE, with_comment, with_statement
+from edits import BASE_FILE, with_comment, with_statement, with_tensor
 from figures import Agreement, Count, Figure, Growth, Pair, agreed, grown, paired
 from processes import ROOT, Step, alternate, environment, instructions, program, require
 
@@ -179,10 +179,13 @@ def edited(bench: Bench) -> Iterator[Pair]:
         ruff_step(tree),
         warm_step(tree, cache, partial(edit, with_statement)),
         ruff_step(tree),
+        warm_step(tree, cache, partial(edit, with_tensor)),
+        ruff_step(tree),
     )
-    first, first_ruff, second, second_ruff = alternate(steps, bench.runs)
+    first, first_ruff, second, second_ruff, third, third_ruff = alternate(steps, bench.runs)
     yield paired("warm, a base class moved by a comment", first, "ruff", first_ruff)
-    yield paired("warm, a statement in a base class", second, "ruff", second_ruff)
+    yield paired("warm, a number in a base class", second, "ruff", second_ruff)
+    yield paired("warm, a tensor in a base class", third, "ruff", third_ruff)
 
 
 def one_file_plain(bench: Bench) -> Iterator[Pair]:
