@@ -72,7 +72,7 @@ class Cache:
         self.misses = 0
         self._open()
 
-    def _open(self) -> None:
+    def _open(self, *, again: bool = True) -> None:
         file = self._folder / f"{VERSION.replace(':', '-')}.db"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -83,11 +83,16 @@ class Cache:
             self._database.executescript(_SCHEMA)
             rows = self._database.execute("select path, stamp, digest from files")
             self._stamps = {path: (stamp, digest) for path, stamp, digest in rows}
-        except (OSError, sqlite3.Error):
+        except (OSError, sqlite3.Error) as error:
             self._lose(file)
+            is_torn = isinstance(error, sqlite3.Error) and not isinstance(
+                error, sqlite3.OperationalError
+            )
+            if is_torn and again:
+                self._open(again=False)
 
     def _lose(self, file: Path) -> None:
-        """Give up on a cache that cannot be read; a torn one is removed, for the next run."""
+        """Give up on a cache that cannot be read; a torn one is removed, to begin anew."""
         if self._database is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._database.close()

@@ -197,6 +197,16 @@ def test_damaged_or_planted_cache_is_an_empty_one(
     assert run(package, package / "cache")[0] == expected
 
 
+def test_torn_cache_is_made_anew_by_the_run_that_meets_it(package: Path) -> None:
+    run(package, package / "cache")
+    (file,) = (package / "cache").glob("*.db")
+    file.write_bytes(b"no database at all" * 100)
+    run(package, package / "cache")
+    _, cache = run(package, package / "cache")
+    assert cache is not None
+    assert (cache.hits, cache.misses) == (4, 0)
+
+
 def plant(file: Path, table: str, data: str) -> None:
     database = sqlite3.connect(file)
     with database:
