@@ -172,8 +172,8 @@ class FactStore:
         for path, outcome in (*outcomes, *extend(given)):
             before = self._facts[path]
             if isinstance(outcome, ModuleFacts) and before is not None:
-                self._facts[path] = joined(before, outcome)
-                self._keep(path, joined(before, outcome))
+                after = self._facts[path] = joined(before, outcome)
+                self._keep(path, after)
                 done.append(path)
             elif isinstance(outcome, Diagnostic) and path not in self._found:
                 self.problems[path] = outcome

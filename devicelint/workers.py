@@ -14,6 +14,7 @@ import gc
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -127,12 +128,12 @@ class Workers:
 
         running: dict[Future[list[tuple[str, _Outcome]]], Sequence[_Item]] = {}
         failed: list[Sequence[_Item]] = []
-        pending = list(chunks)
+        pending = deque(chunks)
         while pending or running:
             try:
                 while pending:
-                    running[self._submit(work, pending[-1])] = pending[-1]
-                    pending.pop()
+                    running[self._submit(work, pending[0])] = pending[0]
+                    pending.popleft()
             except BrokenProcessPool:
                 failed += pending
                 pending.clear()
