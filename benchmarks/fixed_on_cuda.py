@@ -10,24 +10,15 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
+from devices import default_device
 from torch import nn
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
-
-
-@contextlib.contextmanager
-def default_device(name: str) -> Iterator[None]:
-    """Set the default device for a while."""
-    torch.set_default_device(name)
-    try:
-        yield
-    finally:
-        torch.set_default_device(None)
 
 
 CONTEXTS: dict[str, Callable[[], AbstractContextManager[object]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
@@ -19,19 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
+from devices import default_device  # noqa: E402
 
 import devicelint.trace  # noqa: E402
-
-
-@contextlib.contextmanager
-def default_device(name: str) -> Iterator[None]:
-    """Set the default device for a while."""
-    torch.set_default_device(name)
-    try:
-        yield
-    finally:
-        torch.set_default_device(None)
-
 
 CONTEXTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "none": contextlib.nullcontext,

@@ -19,12 +19,13 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from devices import default_device
 from torch import nn
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -32,20 +33,10 @@ RANK = int(os.environ.get("LOCAL_RANK", "0"))
 DEVICE = torch.device("cuda", RANK % max(1, torch.cuda.device_count()))
 
 
-@contextlib.contextmanager
-def default_device() -> Iterator[None]:
-    """Set the default device for a while."""
-    torch.set_default_device("cuda")
-    try:
-        yield
-    finally:
-        torch.set_default_device(None)
-
-
 CONTEXTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "none": contextlib.nullcontext,
     '`torch.device("cuda")`': lambda: torch.device("cuda"),
-    '`set_default_device("cuda")`': default_device,
+    '`set_default_device("cuda")`': lambda: default_device("cuda"),
 }
 
 

@@ -1,21 +1,20 @@
 """Look for findings in the sources of a project, if there can be any.
 
 In: sources as bytes and the settings.  Out: findings and diagnostics for each source.  Never here:
-discovery, selection, output; or what it takes to analyse a source, which is imported when the bytes
-of one say that there may be something to find.
+discovery, selection, output; or an import of what analysing takes before a source is to be
+analysed: `may_find` says beforehand whether that is worth it.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devicelint.collector import collector_off
 from devicelint.files import SourceError, SourceFile
-from devicelint.gate import may_hold_candidate, sets_up_process_group
+from devicelint.gate import LARGE_RUN, may_hold_candidate, sets_up_process_group
 from devicelint.model import Analysis, Finding, Looked
 from devicelint.parsing import deepen, fault_of
 from devicelint.settings import Settings
@@ -24,10 +23,6 @@ from devicelint.suppression import may_hold_directive
 
 if TYPE_CHECKING:
     from devicelint.cache import Cache
-
-#: With less source than this, a file in which nothing can be found is parsed all the same: whoever
-#: checks a few files wants to hear of a syntax error.
-_SMALL = 400_000
 
 
 def check_text(source: str, settings: Settings | None = None) -> tuple[Finding, ...]:
@@ -63,37 +58,26 @@ def analyse(
     cache: Cache | None = None,
 ) -> Mapping[str, Analysis]:
     """Check sources together.  The result has an entry for every source, by its `path`."""
-    stopwatch = stopwatch or Stopwatch()
-    collecting = gc.isenabled()
-    deepen()
-    try:
-        if not may_find(sources, settings):
-            return _nothing(sources)
-        stopwatch.lap("gate")
-        from devicelint.stages import Run
+    from devicelint.stages import Run
 
+    with collector_off():
+        deepen()
+        stopwatch = stopwatch or Stopwatch()
         run = Run(sources, settings, jobs, cwd, stopwatch, tell or _tell_nobody, cache)
         return run.remembered() if cache is not None else run.analyse()
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _tell_nobody(stage: str, done: int, total: int) -> None:
     """Take no notice."""
 
 
-def _nothing(sources: Sequence[SourceFile]) -> Mapping[str, Analysis]:
-    """What a run yields that can find nothing: the faults of what little there is to read."""
-    small = sum(len(source.data) for source in sources) <= _SMALL
-    return {
-        source.path: Analysis(
-            diagnostics=tuple(
-                replace(fault, path=source.path)
-                for fault in ([fault_of(source.path, source.data)] if small else [])
-                if fault is not None
-            ),
-            looked=Looked() if may_hold_directive(source.data) else None,
-        )
-        for source in sources
-    }
+def nothing(sources: Sequence[SourceFile]) -> Mapping[str, Analysis]:
+    """What `analyse` yields where there is nothing to find: the faults of what little is read."""
+    deepen()
+    large = sum(len(source.data) for source in sources) > LARGE_RUN
+    found: dict[str, Analysis] = {}
+    for source in sources:
+        fault = None if large else fault_of(source.path, source.data)
+        looked = Looked() if may_hold_directive(source.data) else None
+        found[source.path] = Analysis((), (fault,) if fault is not None else (), looked)
+    return found

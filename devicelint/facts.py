@@ -67,7 +67,7 @@ def extend_facts(text: str, facts: ModuleFacts, wanted: Iterable[str]) -> Module
     reader.recall(facts)
     for name in names:
         reader.nodes[name]
-    reader.read_functions(names, ())
+    reader.read_wanted(names)
     return reader.news(facts)
 
 
@@ -84,8 +84,8 @@ def extend_facts_from(
     # a nested function is known once the function around it has been read (again)
     around = sorted({name.partition(".<locals>.")[0] for name in missing})
     reader.summaries.clear()
-    reader.read_functions(around, ())
-    reader.read_functions(missing, ())
+    reader.read_wanted(around)
+    reader.read_wanted(missing)
     return reader.news(facts)
 
 
@@ -307,11 +307,13 @@ class Reader:
         ]
         self.read_functions([*makers, *(names or ())], names)
 
-    def read_functions(self, wanted: list[str], classes: Container[str] | None) -> None:
+    def read_functions(
+        self, wanted: Iterable[str], classes: Container[str] | None
+    ) -> Collection[str]:
         """Summarise the functions `wanted`, the constructors of `classes`, and what they name here.
 
-        A function that is named is read if the file holds one of that name.  Raises SyntaxError for
-        one that is wanted; what does not parse and may not matter is left for somebody to ask for.
+        A function that is named is read if the file holds one of that name.  Gives those that do
+        not parse: whether that matters is for who needs one of them to say.
         """
         pending = list(wanted)
         failed: set[str] = set()
@@ -323,13 +325,19 @@ class Reader:
             try:
                 named = self._read_function(qualname)
             except SyntaxError:
-                if qualname in wanted:
-                    raise
                 failed.add(qualname)
                 continue
             for name in named:
                 # a nested function is named in full
                 pending.extend(self.by_name.get(name, (name,)))
+        return failed
+
+    def read_wanted(self, wanted: Collection[str]) -> None:
+        """Summarise functions that somebody needs; raises SyntaxError."""
+        failed = self.read_functions(wanted, ())
+        for name in wanted:
+            if name in failed:
+                raise SyntaxError(f"{name} does not parse")
 
     def _read_function(self, qualname: str) -> Iterable[str]:
         """Summarise a function, and give the names it uses."""

@@ -12,6 +12,10 @@ from collections.abc import Iterable
 from devicelint.model import Kind
 from devicelint.torch_api import CONSTRUCTORS, FACTORY_TOKENS
 
+#: A run over more bytes than this, all files together, is a large one: it takes several processes
+#: (starting them takes 60 ms), and parses only what matters.
+LARGE_RUN = 400_000
+
 
 def _one_of(names: Iterable[bytes]) -> re.Pattern[bytes]:
     return re.compile(rb"\b(?:" + b"|".join(sorted(names)) + rb")\b")

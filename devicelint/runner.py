@@ -6,17 +6,16 @@ with one file is a diagnostic in it.  Never here: output, an exit code, or judge
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from devicelint import engine
+from devicelint.collector import collector_off
 from devicelint.discovery import Discovery, discover, shown_path
 from devicelint.files import (
     ChangedOnDisk,
@@ -30,13 +29,10 @@ from devicelint.files import (
 )
 from devicelint.fixer import FixResult, fix_text, select_edits, verify
 from devicelint.known import Parted, load, part, save
-from devicelint.model import BaselineEntry, Diagnostic, FileReport, Finding, RunReport
+from devicelint.model import Analysis, BaselineEntry, Diagnostic, FileReport, Finding, RunReport
 from devicelint.selection import Coverage, Selected, select
 from devicelint.settings import Settings
 from devicelint.stopwatch import Stopwatch, Tell
-
-if TYPE_CHECKING:
-    from devicelint.cache import Cache
 
 #: The name of standard input where the user gives none.
 STDIN_NAME = "<stdin>"
@@ -181,21 +177,11 @@ def look_at(
     tell: Tell | None = None,
 ) -> Parted:
     """Analyse the sources together and keep what the user wants to know."""
-    cache = _cache(request, sources, settings)
-    analyses = engine.analyse(
-        sources,
-        settings,
-        jobs=request.jobs,
-        cwd=request.cwd,
-        stopwatch=watch,
-        tell=tell,
-        cache=cache,
+    analyses = (
+        _analyses(sources, request, settings, watch, tell)
+        if engine.may_find(sources, settings)
+        else engine.nothing(sources)
     )
-    if cache is not None:
-        cache.save()
-        cache.close()
-        watch.remembered, watch.new = cache.hits, cache.misses
-        watch.lap("cache")
     coverage = Coverage(request.cwd, () if request.stdin is not None else request.paths)
     chosen: dict[str, Selected] = {}
     for source in sources:
@@ -210,13 +196,33 @@ def look_at(
     return part(chosen, entries, settings, request.cwd)
 
 
-def _cache(request: Request, sources: Sequence[SourceFile], settings: Settings) -> Cache | None:
-    """Open the cache, if there is to be one and anything to remember."""
-    if request.cache is None or not engine.may_find(sources, settings):
-        return None
+def _analyses(
+    sources: Sequence[SourceFile],
+    request: Request,
+    settings: Settings,
+    watch: Stopwatch,
+    tell: Tell | None,
+) -> Mapping[str, Analysis]:
+    """Analyse sources, by way of the cache if there is to be one."""
     from devicelint.cache import Cache
 
-    return Cache(request.cache)
+    watch.lap("gate")
+    cache = Cache(request.cache) if request.cache is not None else None
+    analyses = engine.analyse(
+        sources,
+        settings,
+        jobs=request.jobs,
+        cwd=request.cwd,
+        stopwatch=watch,
+        tell=tell,
+        cache=cache,
+    )
+    if cache is not None:
+        cache.save()
+        cache.close()
+        watch.remembered, watch.new = cache.hits, cache.misses
+        watch.lap("cache")
+    return analyses
 
 
 def _guarded(path: str, work: Callable[[], _Result]) -> _Result | Diagnostic:
@@ -341,7 +347,7 @@ def _settle(
     changed: dict[str, bytes] = {}
     while todo:
         asked: list[tuple[_Work, bytes]] = []
-        with _collector_off():
+        with collector_off():
             steps = [_guarded(work.source.path, partial(_attempt, work, unsafe)) for work in todo]
         for work, step in zip(todo, steps, strict=True):
             if isinstance(step, bytes):
@@ -351,19 +357,6 @@ def _settle(
         _analyse_changed(asked, changed, look)
         todo = [work for work, _ in asked]
     return sorted(outcomes, key=lambda outcome: outcome.report.path)
-
-
-@contextlib.contextmanager
-def _collector_off() -> Iterator[None]:
-    """Leave cycles alone for a while: the net's trees are large, and to search them takes longer
-    than to build them."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _work(source: SourceFile, found: FileReport) -> _Work:

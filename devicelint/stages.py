@@ -7,27 +7,26 @@ they are found, and never changed or executed.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import SourceFile
-from devicelint.headers import prospects, sure_modules
+from devicelint.gate import LARGE_RUN
 from devicelint.ir import Basis, Glance
 from devicelint.joining import FactStore, Find, Promise, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.parsing import fault_of
+from devicelint.prospects import prospects, sure_modules
 from devicelint.recall import recall
 from devicelint.settings import Settings
 from devicelint.stopwatch import Stopwatch, Tell
 from devicelint.workers import Workers
-
-#: Less source than this is read faster by one process than by several (starting them takes 60 ms).
-POOL_THRESHOLD = 400_000
 
 
 class Run:
@@ -117,7 +116,7 @@ class Run:
 
     def _analyse(self, store: FactStore) -> Mapping[str, Analysis]:
         everything = {path: source.data for path, source in self._by_path.items()}
-        small = {} if sum(map(len, everything.values())) > POOL_THRESHOLD else everything
+        small = {} if sum(map(len, everything.values())) > LARGE_RUN else everything
         find = Locator(self._settings.search_paths, str(self._cwd)).find
         with Workers(1 if small else self._jobs, everything) as workers:
             glances = self._glances(workers)
@@ -201,8 +200,8 @@ class Run:
             store.recall_all(
                 path for path, source in self._by_path.items() if source.path in self._last.read
             )
-        promises: list[Promise] = []
-        wanted = self._wanted(glances, find, promises)
+        promise = functools.cache(functools.partial(self._promise, glances, find))
+        wanted = _first_wanted(glances, promise)
         total = 0
 
         def further() -> Mapping[str, frozenset[str]]:
@@ -220,19 +219,7 @@ class Run:
             store.put(path, outcome)
             self._tell("reading", done, total)
         self._stopwatch.lap("facts")
-        return promises[0]
-
-    def _wanted(
-        self, glances: Mapping[str, Glance], find: Find, promises: list[Promise]
-    ) -> Iterator[Mapping[str, frozenset[str]]]:
-        """Give what to read first: sure modules, then whatever else the first look promises.
-
-        Others are at work on the former while it is worked out what the latter are.
-        """
-        sure = {path: sure_modules(glance.headers) for path, glance in glances.items()}
-        yield {path: names for path, names in sure.items() if names}
-        promises.append(self._promise(glances, find))
-        yield promises[0].first()
+        return promise()
 
     def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
         """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
@@ -264,6 +251,18 @@ class Run:
                 self._cache.keep_findings(keys[path], outcome)
             self._tell("judging", len(judged), len(targets))
         return judged
+
+
+def _first_wanted(
+    glances: Mapping[str, Glance], promise: Callable[[], Promise]
+) -> Iterator[Mapping[str, frozenset[str]]]:
+    """Give what to read first: sure modules, then whatever else the first look promises.
+
+    Others are at work on the former while it is worked out what the latter are.
+    """
+    sure = {path: sure_modules(glance.headers) for path, glance in glances.items()}
+    yield {path: names for path, names in sure.items() if names}
+    yield promise().first()
 
 
 def _analysis(

@@ -217,6 +217,7 @@ def _start(contents: Mapping[str, bytes]) -> None:
     """Begin as a worker, and end when the program that started it has gone."""
     global _contents  # noqa: PLW0603 - a process pool hands its workers nothing else to hold on to
     _contents = contents
+    gc.disable()  # see `collector`
     deepen()
     parent = os.getppid()
 

@@ -27,7 +27,7 @@ RULE_HELPERS = ("rules.expression", "rules.judgement", "rules.legacy", "rules.wo
 #: Lowest first.  A name ending in `.*` stands for every other module of that sub-package.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "model"),
-    ("lines", "scopes"),
+    ("lines", "scopes", "collector"),
     (
         "torch_api",
         "ir",
@@ -60,6 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "bindings",
         "glance",
+        "prospects",
         "parsing",
         "reuse",
         "cache",

@@ -14,9 +14,9 @@ import pytest
 
 from devicelint.engine import analyse
 from devicelint.files import SourceFile
+from devicelint.gate import LARGE_RUN
 from devicelint.model import Analysis
 from devicelint.settings import Settings
-from devicelint.stages import POOL_THRESHOLD
 
 HEADER = "import torch\nfrom torch import nn\n\n\n"
 
@@ -171,7 +171,7 @@ BROKEN = "import torch\n\n\ndef build():\n    return torch.zeros(3)\n\n\nx = )\n
 @pytest.mark.parametrize("names", ["build", "*"])
 def test_an_error_in_what_is_needed_is_told_in_a_large_run(names: str, tmp_path: Path) -> None:
     files = {"a.py": CALLER.format("act", names), "act.py": BROKEN}
-    assert told(check(tmp_path, files, padding=POOL_THRESHOLD)) == [("act.py", 8)]
+    assert told(check(tmp_path, files, padding=LARGE_RUN)) == [("act.py", 8)]
 
 
 def test_an_error_in_a_function_costs_that_function(tmp_path: Path) -> None:
@@ -191,11 +191,11 @@ class A(nn.Module):
         return x
 """
     )
-    analyses = check(tmp_path, {"a.py": text}, padding=POOL_THRESHOLD)
+    analyses = check(tmp_path, {"a.py": text}, padding=LARGE_RUN)
     assert found(analyses) == [("a.py", "DVL001", "A.__init__")]
     assert told(analyses) == [("a.py", 12)]
     unreached = text.replace("        self.fill()\n", "")
-    assert told(check(tmp_path, {"a.py": unreached}, padding=POOL_THRESHOLD)) == []
+    assert told(check(tmp_path, {"a.py": unreached}, padding=LARGE_RUN)) == []
     assert told(check(tmp_path, {"a.py": unreached})) == [("a.py", 11)]
 
 

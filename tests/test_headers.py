@@ -15,10 +15,11 @@ import pytest
 from devicelint.facts import extract_facts
 from devicelint.files import SourceError
 from devicelint.glance import glance_at
-from devicelint.headers import prospects, read_headers
+from devicelint.headers import read_headers
 from devicelint.ir import ModuleFacts
 from devicelint.locate import Locator
 from devicelint.project import ProjectIndex, UnknownBases
+from devicelint.prospects import prospects
 from devicelint.reading import parse
 from devicelint.values import bare_name
 

@@ -23,9 +23,9 @@ from devicelint import stages
 from devicelint.cache import Cache
 from devicelint.engine import analyse
 from devicelint.files import SourceFile
+from devicelint.gate import LARGE_RUN
 from devicelint.model import Analysis
 from devicelint.settings import Settings
-from devicelint.stages import POOL_THRESHOLD
 
 BASE = '''\
 """Bases."""
@@ -249,7 +249,7 @@ def agrees(ground: Ground) -> bool:
 
 
 def test_the_package_is_large_and_has_findings_of_many_kinds(ground: Ground) -> None:
-    assert sum(len(text) for text in (TEXTS | PADS).values()) > POOL_THRESHOLD
+    assert sum(len(text) for text in (TEXTS | PADS).values()) > LARGE_RUN
     found = ground.run(None)
     codes = {
         (path.rpartition("/")[2], finding.code)

@@ -18,12 +18,12 @@ from devicelint import workers
 from devicelint.cache import Cache
 from devicelint.engine import analyse
 from devicelint.files import SourceFile
+from devicelint.gate import LARGE_RUN
 from devicelint.glance import glance_at
 from devicelint.ir import Glance
 from devicelint.model import Analysis
 from devicelint.reading import read_facts
 from devicelint.settings import Settings
-from devicelint.stages import POOL_THRESHOLD
 from devicelint.workers import Workers
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -80,7 +80,7 @@ def sources(project: Path) -> list[SourceFile]:
         SourceFile(path.relative_to(project).as_posix(), path.read_bytes())
         for path in sorted(project.rglob("*.py"))
     ]
-    assert sum(len(source.data) for source in found) > POOL_THRESHOLD
+    assert sum(len(source.data) for source in found) > LARGE_RUN
     return found
 
 
@@ -157,7 +157,7 @@ def test_a_small_run_starts_no_process(
     project: Path, sources: list[SourceFile], pools: list[int]
 ) -> None:
     small = [source for source in sources if "layers" not in source.path]
-    assert sum(len(source.data) for source in small) <= POOL_THRESHOLD
+    assert sum(len(source.data) for source in small) <= LARGE_RUN
     run(project, small, None, 2)
     assert pools == []
 

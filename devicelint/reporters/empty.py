@@ -7,7 +7,8 @@ to import than such a run does.
 from __future__ import annotations
 
 from devicelint.model import RunReport
-from devicelint.reporters.layout import Layout, plural
+from devicelint.reporters.layout import Layout
+from devicelint.reporters.summary import headline
 
 
 def render(run: RunReport, layout: Layout) -> str:
@@ -15,7 +16,7 @@ def render(run: RunReport, layout: Layout) -> str:
     if not layout.summary:
         return ""
     if run.checked:
-        return _coloured(f"No findings in {plural(run.checked, 'file')}.", "32", layout)
+        return _coloured(headline(run), "32", layout)
     return _coloured("No Python files to check.", "33", layout)
 
 
