@@ -259,13 +259,6 @@ class ProjectIndex:
             for function, _ in self.methods(key, rest[0]):
                 yield FunctionTarget(function)
 
-    def binding(self, path: str, name: str) -> Value:
-        """Give the value a module-level name of a file is bound to, through imports."""
-        table = self.table(path)
-        if table is None or not name.startswith("~."):
-            return ()
-        return table.bindings.get(name[2:], ())
-
     # -- classes -------------------------------------------------------------------------------
 
     def ancestry(self, key: Key) -> Ancestry:
