@@ -31,16 +31,12 @@ Bindings = tuple[tuple[str, tuple[Callee | External, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A function as reached: on a class, inside device contexts, with functions as arguments.
-
-    `depth` counts the functions above it on the way that was taken.
-    """
+    """A function as reached: on a class, inside device contexts, with functions as arguments."""
 
     key: Key
     on: Key | None
     context: int
     bindings: Bindings
-    depth: int
 
 
 class CalleeResolver:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from devicelint.cache import Cache
-from devicelint.construction import Construction, Walk, is_body
+from devicelint.construction import Construction, is_body
 from devicelint.extras import Extras
 from devicelint.facts import joined
 from devicelint.flow import Flow
@@ -24,6 +24,7 @@ from devicelint.reading import read_facts, read_more
 from devicelint.settings import Settings
 from devicelint.targets import select_targets
 from devicelint.values import bare_name
+from devicelint.walk import Walk
 
 #: Finds the file of an imported name, see `Locator.find`.
 Find: TypeAlias = Callable[[str, str], tuple[str, int] | None]
@@ -297,7 +298,7 @@ def _explore(
         if fresh:
             started.update(fresh)
             walk.start(*_starts(index, store, fresh, prospects))
-        elif walk.result.missing:
+        elif walk.misses:
             _go_on(walk, index, store, extend)
         else:
             return walk.finish()

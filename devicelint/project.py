@@ -424,10 +424,14 @@ class ProjectIndex:
         """Give the value that the body of one class binds to a name."""
         return self._body(key).bindings.get(name, ())
 
-    def names_in(self, key: Key) -> Iterable[str]:
-        """Give the names that the body of one class defines and binds."""
+    def callable_in(self, key: Key) -> Iterable[str]:
+        """Give the names in the body of one class that are methods, or bound to what may be one."""
         body = self._body(key)
-        return (*body.methods, *body.bindings, *body.setters)
+        return (*body.methods, *body.callables)
+
+    def setters_in(self, key: Key) -> Iterable[str]:
+        """Give the names of the setters in the body of one class."""
+        return self._body(key).setters
 
     def bindings_of(self, key: Key) -> Mapping[str, Value]:
         """Give the names that the body of one class binds, with their values."""

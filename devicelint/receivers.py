@@ -30,6 +30,38 @@ Questions = tuple[Question, ...]
 Answers = tuple[object, ...]
 
 
+#: What a question is about, and a class may have something to say on: its kind and its name, or the
+#: class that it asks for; `super` is the kind of those asked behind some class.
+Subject = tuple[str, str | Key]
+
+
+#: A class, and what those classes say that are met on the way to it.
+_Rung = tuple[Key, tuple[frozenset[Subject], ...]]
+
+
+class Asked(NamedTuple):
+    """What questions are about."""
+
+    about: frozenset[Subject]
+    #: the classes behind which is looked
+    behind: frozenset[Key]
+
+
+def asked_by(questions: Questions) -> Asked:
+    """Say what questions are about."""
+    about: set[Subject] = set()
+    behind: set[Key] = set()
+    for question in questions:
+        if question.owner is None:
+            about.add((question.kind, question.name))
+            continue
+        about.add(("descends", question.owner))
+        if question.kind == "methods":
+            about.add(("super", question.name))
+            behind.add(question.owner)
+    return Asked(frozenset(about), frozenset(behind))
+
+
 class _Own(NamedTuple):
     """What the constructors in one class's body keep in each attribute."""
 
@@ -54,8 +86,9 @@ class Receivers:
         self._known: dict[Key, _Sources] = {}
         self._made: dict[tuple[Key, str], tuple[Key, ...]] = {}
         self._complete: set[Key] = set()
-        #: what the body and the constructor of a class add to its bases
-        self._added: dict[Key, frozenset[str]] = {}
+        self._ladders: dict[Key, tuple[_Rung, ...]] = {}
+        #: what the body and the constructors of a class say, by itself and as one of the bases
+        self._said: dict[tuple[Key, bool], frozenset[Subject]] = {}
         self._asked: dict[Question, object] = {}
         self._kinds: dict[str, Callable[[Key, Question], object]] = {
             "methods": lambda on, asked: self.methods(on, asked.name, asked.owner),
@@ -76,18 +109,82 @@ class Receivers:
         """Ask a class the same questions."""
         return tuple([self._kinds[asked.kind](on, asked) for asked in questions])
 
-    def adds_none_of(self, on: Key, names: frozenset[str]) -> bool:
-        """Tell a class that answers what is asked by `names` as its only base does."""
-        known = self._added.get(on)
+    def highest_alike(self, on: Key, asked: Asked) -> Key:
+        """Give the highest ancestor that is sure to answer what is asked as a class does."""
+        if asked.behind and not asked.behind.issubset(self._index.ancestry(on).classes):
+            return on
+        about = asked.about
+        for base, added in self._ladder(on):
+            for said in added:
+                if not about.isdisjoint(said):
+                    return on
+            on = base
+        return on
+
+    def _ladder(self, on: Key) -> tuple[_Rung, ...]:
+        """Give the classes that a class answers like, but for what is added on the way to each."""
+        known = self._ladders.get(on)
         if known is None:
-            own = set(self._index.names_in(on))
-            for qualname in self._index.defined_in(on, "__init__"):
-                constructor = self._own((on[0], qualname))
-                if constructor is None:
-                    return False
-                own.update(constructor.values)
-            known = self._added[on] = frozenset(own)
-        return known.isdisjoint(names)
+            base = self._base(on)
+            if base is None:
+                known = self._ladders[on] = ()
+            else:
+                added = self._added(on)
+                if added is None:
+                    return ()  # known once the constructors have been read
+                known = ((base, added), *self._ladder(base))
+                if self._is_whole(known[-1][0]):
+                    self._ladders[on] = known
+        return known
+
+    def _is_whole(self, top: Key) -> bool:
+        return self._ladders.get(top) == ()
+
+    def _base(self, on: Key) -> Key | None:
+        """Give the next class in the order of resolution, which keeps that of each base (C3)."""
+        lines = self._index.ancestry(on).lines
+        if len(lines) > 1 or len(lines[0]) == 1:
+            return None
+        base = self._index.ancestry(lines[0][1])
+        if self._is_layer(on) != self._is_layer(lines[0][1]):
+            return None
+        # several orders, or one that Python refuses
+        kept = tuple(item for item in lines[0] if item in base.classes)
+        return lines[0][1] if base.lines == (kept,) else None
+
+    def _added(self, on: Key) -> tuple[frozenset[Subject], ...] | None:
+        """Give what a class says, and what those of its bases do that its next one has not.
+
+        None as long as their constructors have not been read.
+        """
+        line = self._index.ancestry(on).lines[0]
+        rest = self._index.ancestry(line[1]).classes
+        found = [self._said_by(holder, on) for holder in line if holder not in rest]
+        added = tuple(one for one in found if one is not None)
+        return added if len(added) == len(found) else None
+
+    def _said_by(self, holder: Key, on: Key) -> frozenset[Subject] | None:
+        """Give what the body of a class and its constructors say; None if these were not read.
+
+        What stands behind `super()` can be but another class than `on` itself.
+        """
+        said = self._said.get((holder, holder == on))
+        if said is None:
+            names: set[Subject] = {("kept", name) for name in self._index.bindings_of(holder)}
+            names.add(("descends", holder))
+            for name in self._index.callable_in(holder):
+                names.add(("methods", name))
+                if holder != on:
+                    names.add(("super", name))
+            names.update(("setter", name) for name in self._index.setters_in(holder))
+            for qualname in self._index.defined_in(holder, "__init__"):
+                own = self._own((holder[0], qualname))
+                if own is None:
+                    return None
+                names.update(("kept", name) for name in own.values)
+                names.update(("made", name) for name, calls in own.calls.items() if calls)
+            said = self._said[holder, holder == on] = frozenset(names)
+        return said
 
     def unread(self, on: Key) -> list[Key]:
         """Give the constructors of a class and its ancestors that are still to be read.
@@ -123,12 +220,14 @@ class Receivers:
 
     def is_layer(self, on: Key) -> bool:
         """Tell a class whose `__init__` is in the end that of a layer of torch.nn."""
-        found = any(
+        found = self._asked[Question("is_layer", "")] = self._is_layer(on)
+        return found
+
+    def _is_layer(self, on: Key) -> bool:
+        return any(
             name.startswith("torch.nn.") and name != "torch.nn.Module"
             for name in self._index.ancestry(on).externals
         )
-        self._asked[Question("is_layer", "")] = found
-        return found
 
     def kept(self, on: Key, name: str) -> tuple[tuple[str, Value], ...]:
         """Give what class bodies and constructors assign to an attribute, with the file."""
