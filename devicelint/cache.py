@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from time import time
 from typing import TypeVar
 
 from devicelint import __version__
+from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.frozen import (
     Frozen,
     basis_from,
@@ -102,13 +102,19 @@ class Cache:
 
     # -- what files hold
 
-    def digest_of(self, path: str, data: bytes) -> str:
-        """Give the digest of a file's bytes; not computed anew if the file was not touched."""
-        stamp = _stamp(path, len(data))
+    def digest_of(self, source: SourceFile) -> str:
+        """Give the digest of a file's bytes; it is not read if it was not touched.
+
+        Raises `SourceError` if it cannot be read.
+        """
+        content = source.content
+        if isinstance(content, bytes):
+            return hashlib.sha256(content).hexdigest()
+        path, stamp = content.place, _stamp(content)
         known = self._stamps.get(path)
         if stamp and known is not None and known[0] == stamp:
             return known[1]
-        digest = hashlib.sha256(data).hexdigest()
+        digest = hashlib.sha256(content.read()).hexdigest()
         if stamp:
             self._new_stamps[path] = (stamp, digest)
         return digest
@@ -234,22 +240,16 @@ def unchanged(cache: Cache, rests_on: Mapping[str, str]) -> bool:
     """Tell whether files outside the run that its results rest on are what they were."""
     for path, digest in rests_on.items():
         try:
-            data = Path(path).read_bytes()
-        except OSError:
-            data = None
-        now = "" if data is None else cache.digest_of(path, data)
+            now = cache.digest_of(SourceFile(path, on_disk(path)))
+        except SourceError:
+            now = ""
         if now != digest:
             return False
     return True
 
 
-def _stamp(path: str, size: int) -> str:
-    """Say by what a file is recognised unread; "" if it is not on disk as it is here."""
-    try:
-        status = os.stat(path)
-    except OSError:
+def _stamp(file: OnDisk) -> str:
+    """Say by what a file is recognised unread; "" if it might be written again in the same tick."""
+    if time() - file.modified / 1e9 < 2:
         return ""
-    # a file written within the last moments may be written again in the same tick
-    if status.st_size != size or time() - status.st_mtime < 2:
-        return ""
-    return f"{status.st_mtime_ns}:{status.st_size}:{status.st_ino}:{status.st_ctime_ns}"
+    return f"{file.modified}:{file.size}:{file.inode}:{file.changed}"

@@ -37,7 +37,12 @@ def check_text(source: str, settings: Settings | None = None) -> tuple[Finding, 
 
 
 def may_find(sources: Sequence[SourceFile], settings: Settings) -> bool:
-    """Say False only of sources in which there is nothing to find."""
+    """Say False only of sources in which there is nothing to find.
+
+    Of a large run nothing is said: to look into all files is what several processes are for.
+    """
+    if sum(source.size for source in sources) > LARGE_RUN:
+        return True
     own = [name.rpartition(".")[2].encode() for name in settings.extra_constructors]
     return any(
         may_hold_candidate(source.data)
@@ -74,10 +79,9 @@ def _tell_nobody(stage: str, done: int, total: int) -> None:
 def nothing(sources: Sequence[SourceFile]) -> Mapping[str, Analysis]:
     """What `analyse` yields where there is nothing to find: the faults of what little is read."""
     deepen()
-    large = sum(len(source.data) for source in sources) > LARGE_RUN
     found: dict[str, Analysis] = {}
     for source in sources:
-        fault = None if large else fault_of(source.path, source.data)
+        fault = fault_of(source.path, source.data)
         looked = Looked() if may_hold_directive(source.data) else None
         found[source.path] = Analysis((), (fault,) if fault is not None else (), looked)
     return found

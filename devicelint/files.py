@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from devicelint.model import Diagnostic
+
 
 class SourceError(Exception):
     """A file whose text cannot be had; `line` and `column` count from 1, 0 for the whole file."""
@@ -34,17 +36,52 @@ class SourceError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def told_of(self, path: str) -> Diagnostic:
+        """Give what to tell of the file at `path`."""
+        return Diagnostic(path, self.line, self.column, self.message)
+
 
 class ChangedOnDisk(Exception):
     """A file that somebody else changed between reading and writing."""
 
 
 @dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A file that is read whenever its bytes are asked for, so that nobody has to keep them.
+
+    `place` is its absolute path.  The times are in nanoseconds since the epoch.
+    """
+
+    place: str
+    size: int
+    modified: int
+    changed: int
+    inode: int
+
+    def read(self) -> bytes:
+        """Read the file, or raise `SourceError`; also if it is not what it was any more."""
+        data = read(self.place)
+        if len(data) != self.size or on_disk(self.place) != self:
+            raise SourceError("was changed while it was being checked: check it again")
+        return data
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file's bytes, and its path as users see it (see `shown_path`)."""
+    """A file's path as users see it (see `shown_path`), and its bytes, or where these are."""
 
     path: str
-    data: bytes
+    content: bytes | OnDisk
+
+    @property
+    def data(self) -> bytes:
+        """Give the bytes, or raise `SourceError`."""
+        return self.content if isinstance(self.content, bytes) else self.content.read()
+
+    @property
+    def size(self) -> int:
+        """Give the number of bytes."""
+        return len(self.content) if isinstance(self.content, bytes) else self.content.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +109,15 @@ def read(path: str | Path) -> bytes:
             return file.readall()
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
+
+
+def on_disk(place: str) -> OnDisk:
+    """Say what a file is like without reading it, or raise `SourceError`."""
+    try:
+        status = os.stat(place)
+    except OSError as error:
+        raise SourceError(f"cannot be read: {error.strerror or error}") from error
+    return OnDisk(place, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 #: The first two lines, in which the cookie of PEP 263 must be.

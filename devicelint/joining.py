@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from devicelint.cache import Cache
 from devicelint.construction import Construction, is_body
 from devicelint.extras import Extras
 from devicelint.facts import joined
+from devicelint.files import SourceError, SourceFile, on_disk
 from devicelint.flow import Flow
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Looked
@@ -40,14 +40,14 @@ class FactStore:
     """What was read of each file, by absolute path; further files are read when asked for."""
 
     def __init__(
-        self, contents: Mapping[str, bytes], digests: Mapping[str, str], cache: Cache | None
+        self, sources: Mapping[str, SourceFile], digests: Mapping[str, str], cache: Cache | None
     ) -> None:
         self.problems: dict[str, Diagnostic] = {}
         #: digests of the files outside the run that were read ("": not there)
         self.rests_on: dict[str, str] = {}
-        self._contents = contents
-        #: the bytes of files outside the run
-        self._found: dict[str, bytes] = {}
+        self._sources = sources
+        #: files outside the run
+        self._found: dict[str, SourceFile] = {}
         self._cache = cache
         self._facts: dict[str, ModuleFacts | None] = {}
         # what `trails` has still to follow, has followed, and waits for
@@ -118,7 +118,7 @@ class FactStore:
         """Follow a name to its file, which is wanted, or leads on to others."""
         path, name = trail
         found = find(path, name)
-        if found is None or found[0] not in self._contents or found[0] in self.problems:
+        if found is None or found[0] not in self._sources or found[0] in self.problems:
             return []
         file, used = found
         rest = tuple(name.lstrip(".").split(".")[used:])
@@ -166,7 +166,7 @@ class FactStore:
             # of what was read already nothing is needed
             facts = facts._replace(summaries=(), bindings=(), process_groups=())
             if path in self._found:
-                outcomes.append((path, read_more(path, self._found[path], facts, names)))
+                outcomes.append((path, self._more_found(path, facts, names)))
             else:
                 given.append((path, facts, tuple(names)))
         done: list[str] = []
@@ -180,27 +180,40 @@ class FactStore:
                 self.problems[path] = outcome
         return done
 
+    def _more_found(
+        self, path: str, facts: ModuleFacts, names: Iterable[str]
+    ) -> ModuleFacts | Diagnostic:
+        try:
+            return read_more(path, self._found[path].data, facts, names)
+        except SourceError as error:
+            return error.told_of(path)
+
     def _read(self, path: str) -> ModuleFacts | None:
-        data = self._contents.get(path)
-        if data is None:
-            try:
-                data = Path(path).read_bytes()
-            except OSError:
-                self.rests_on[path] = ""
-                return None
-            self._found[path] = data
-            if self._cache is not None:
-                self._digests[path] = self._cache.digest_of(path, data)
-                self.rests_on[path] = self._digests[path]
-        if self.recall(path):
-            return self._facts[path]
-        outcome = read_facts(path, data, ())
+        outcome: ModuleFacts | Diagnostic
+        try:
+            source = self._source(path)
+            if self.recall(path):
+                return self._facts[path]
+            outcome = read_facts(path, source.data, ())
+        except SourceError as error:
+            outcome = error.told_of(path)
         if not isinstance(outcome, ModuleFacts):
-            if path in self._contents:
+            if path in self._sources:
                 self.problems[path] = outcome
             return None
         self._keep(path, outcome)
         return outcome
+
+    def _source(self, path: str) -> SourceFile:
+        """Find a file, given or not; raises SourceError."""
+        given = self._sources.get(path)
+        if given is not None:
+            return given
+        self.rests_on[path] = ""
+        source = self._found[path] = SourceFile(path, on_disk(path))
+        if self._cache is not None:
+            self._digests[path] = self.rests_on[path] = self._cache.digest_of(source)
+        return source
 
     def _keep(self, path: str, facts: ModuleFacts) -> None:
         if self._cache is not None and path in self._digests:
@@ -240,7 +253,7 @@ class Promise:
 
 def join(
     store: FactStore,
-    sources: Mapping[str, bytes],
+    sources: Container[str],
     settings: Settings,
     find: Find,
     own: Extras,

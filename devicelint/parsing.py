@@ -39,5 +39,5 @@ def fault_of(path: str, data: bytes) -> Diagnostic | None:
     try:
         parse(data)
     except SourceError as error:
-        return Diagnostic(path, error.line, error.column, error.message)
+        return error.told_of(path)
     return None

@@ -1,8 +1,8 @@
 """Judge by the text of class headers which classes may turn out to be modules.
 
-In: the headers of files, their bytes, and what finds the file of an imported name.  Out: names of
-classes for each file.  Never here: parsing, a verdict, or a loss: a class whose ancestry is not
-sure to lead elsewhere is named, and so are its ancestors.
+In: the headers of files, what reads a file, and what finds the file of an imported name.  Out:
+names of classes for each file.  Never here: parsing, a verdict, or a loss: a class whose ancestry
+is not sure to lead elsewhere is named, and so are its ancestors.
 
 Most classes of a large project are settings, schedulers, servers: the files with a class that may
 be a module are 607 of the 3,231 of vLLM 0.33.0, and 27 % of its bytes.
@@ -18,7 +18,6 @@ from devicelint.headers import (
     PARAMETER,
     imported_from,
     is_bound_otherwise,
-    read_headers,
 )
 from devicelint.ir import FileHeaders
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
@@ -54,7 +53,7 @@ def sure_modules(headers: FileHeaders) -> frozenset[str]:
 
 
 def prospects(
-    contents: Mapping[str, bytes],
+    read: Callable[[str], bytes | None],
     headers: Mapping[str, FileHeaders],
     find: Find,
     extra_bases: Collection[str],
@@ -64,10 +63,11 @@ def prospects(
     """Give for each file the names of its classes that may be modules, or be inherited by one; and
     the files of which more than `headers` was read to find that out.
 
-    `contents` are the files by absolute path; `headers` are theirs.  A file outside `contents` may
-    hold anything.  With `trusts_unknown` any class outside may be a module.
+    `headers` are those of the files by absolute path: one that is not among them may hold anything.
+    `read` gives a file's bytes, None if they cannot be had.  With `trusts_unknown` any class
+    outside may be a module.
     """
-    texts = _Texts(contents, headers, find, extra_bases, trusts_unknown)
+    texts = _Texts(read, headers, find, extra_bases, trusts_unknown)
     chosen: dict[str, set[str]] = {}
     for path in headers:
         for name in texts.headers(path):
@@ -81,14 +81,15 @@ class _Texts:
 
     def __init__(
         self,
-        contents: Mapping[str, bytes],
+        read: Callable[[str], bytes | None],
         headers: Mapping[str, FileHeaders],
         find: Find,
         extra_bases: Collection[str],
         trusts_unknown: bool,
     ) -> None:
-        self._contents = contents
-        self._read = dict(headers)
+        self._read = read
+        self._known: dict[str, bytes | None] = {}
+        self._headers = headers
         self._find = find
         self._extra_bases = extra_bases
         self._trusts_unknown = trusts_unknown
@@ -103,18 +104,17 @@ class _Texts:
         """Give the files of which more than their headers was read."""
         return frozenset(path for path, _ in self._imports)
 
-    def _file(self, path: str) -> FileHeaders:
-        known = self._read.get(path)
-        if known is None:
-            known = self._read[path] = read_headers(self._contents[path])
-        return known
+    def _bytes(self, path: str) -> bytes | None:
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        return self._known[path]
 
     def headers(self, path: str) -> Mapping[str, list[str]]:
         """Give the classes of a file by name, with the dotted names that their bases mention."""
         known = self._classes_in.get(path)
         if known is None:
             known = self._classes_in[path] = {}
-            for name, bases in self._file(path).classes:
+            for name, bases in self._headers[path].classes:
                 known.setdefault(name, []).extend(bases)
         return known
 
@@ -154,7 +154,7 @@ class _Texts:
         if (path, name) in seen:
             return False
         seen.add((path, name))
-        return self._file(path).forwards or any(
+        return self._headers[path].forwards or any(
             self._forwards(*parent, seen)
             for base in self.headers(path)[name]
             for parent in self._classes(path, base)
@@ -203,11 +203,12 @@ class _Texts:
     def _is_more(self, path: str, name: str, depth: int) -> bool:
         """Tell whether a name may stand for what neither headers nor imports say."""
         if not depth:
-            known = self._file(path)
+            known = self._headers[path]
             return name in known.reassigned or any(bound == "*" for bound, _ in known.imports)
         assigned = self._assigned.get((path, name))
         if assigned is None:
-            assigned = is_bound_otherwise(self._contents[path], name)
+            data = self._bytes(path)
+            assigned = data is None or is_bound_otherwise(data, name)
             self._assigned[path, name] = assigned
         return assigned
 
@@ -218,7 +219,7 @@ class _Texts:
             return
         file, used = found
         parts = [part for part in dotted.lstrip(".").split(".") if part][used:]
-        if not parts or file not in self._contents:
+        if not parts or file not in self._headers:
             yield _Verdict.MAYBE
         else:
             yield from self._targets(file, ".".join(parts), depth + 1)
@@ -231,8 +232,10 @@ class _Texts:
     def _imported(self, path: str, name: str, depth: int) -> list[str]:
         """Give what a name in a file is imported from; of its own bases that is known already."""
         if not depth:
-            return [target for bound, target in self._file(path).imports if bound == name]
+            return [target for bound, target in self._headers[path].imports if bound == name]
         known = self._imports.get((path, name))
         if known is None:
-            known = self._imports[path, name] = imported_from(self._contents[path], name)
+            data = self._bytes(path)
+            known = [] if data is None else imported_from(data, name)
+            self._imports[path, name] = known
         return known

@@ -41,7 +41,7 @@ def read_facts(
         facts = _facts(data, names)
         return process_group_facts(parse(data), facts) if sets_up_process_group(data) else facts
     except SourceError as error:
-        return Diagnostic(path, error.line, error.column, error.message)
+        return error.told_of(path)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
 
@@ -58,7 +58,7 @@ def read_more(
         except (KeyError, *_UNPARSED):
             return _extend_anew(text, data, facts, names)
     except SourceError as error:
-        return Diagnostic(path, error.line, error.column, error.message)
+        return error.told_of(path)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
 
@@ -93,7 +93,7 @@ def judge_file(
     try:
         return judge(decode(data).utf8, targets, policy, RULES)
     except SourceError as error:
-        return Diagnostic(path, error.line, error.column, error.message)
+        return error.told_of(path)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
 

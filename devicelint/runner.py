@@ -24,10 +24,11 @@ from devicelint.files import (
     SourceFile,
     decode,
     encode,
-    read,
+    on_disk,
     write_atomic,
 )
 from devicelint.fixer import FixResult, fix_text, select_edits, verify
+from devicelint.gate import LARGE_RUN
 from devicelint.known import Parted, load, part, save
 from devicelint.model import Analysis, BaselineEntry, Diagnostic, FileReport, Finding, RunReport
 from devicelint.selection import Coverage, Selected, select
@@ -147,10 +148,25 @@ def read_sources(
     problems = [*discovery.diagnostics]
     for path in discovery.files:
         try:
-            sources.append(SourceFile(path, read(os.path.join(request.cwd, path))))
+            sources.append(SourceFile(path, on_disk(os.path.join(request.cwd, path))))
         except SourceError as error:
-            problems.append(Diagnostic(path, error.line, error.column, error.message))
+            problems.append(error.told_of(path))
+    if sum(source.size for source in sources) <= LARGE_RUN:
+        sources, unread = _held(sources)
+        problems += unread
     return tuple(sources), tuple(problems)
+
+
+def _held(sources: Iterable[SourceFile]) -> tuple[list[SourceFile], list[Diagnostic]]:
+    """Read what is little enough to be kept."""
+    held: list[SourceFile] = []
+    problems: list[Diagnostic] = []
+    for source in sources:
+        try:
+            held.append(SourceFile(source.path, source.data))
+        except SourceError as error:
+            problems.append(error.told_of(source.path))
+    return held, problems
 
 
 def _is_excluded(request: Request, settings: Settings) -> bool:
@@ -229,6 +245,8 @@ def _guarded(path: str, work: Callable[[], _Result]) -> _Result | Diagnostic:
     """Do one file's work; its failure must not cost the run."""
     try:
         return work()
+    except SourceError as error:
+        return error.told_of(path)
     except Exception as error:  # noqa: BLE001 - kept with its traceback, for --verbose
         message = (
             f"devicelint failed on this file ({type(error).__name__}: {error}). "
@@ -272,7 +290,7 @@ def fix(request: Request, settings: Settings, *, unsafe: bool) -> FixReport:
 
     def look(changed: Mapping[str, bytes]) -> Mapping[str, FileReport]:
         # All of them again: a helper is construction code because of classes in other files.
-        now = [SourceFile(one.path, changed.get(one.path, one.data)) for one in sources]
+        now = [SourceFile(one.path, changed.get(one.path, one.content)) for one in sources]
         return look_at(now, request, settings, watch, entries).reports
 
     fixes: list[FileFix] = []
@@ -311,7 +329,8 @@ class _Outcome:
 class _Work:
     """A file to be fixed: as read, decoded, and what was found in each text it has had."""
 
-    source: SourceFile
+    path: str
+    before: bytes
     decoded: Decoded
     reports: dict[bytes, FileReport]
     #: what the net said of each step from one text to the next
@@ -338,17 +357,21 @@ def _settle(
     The fix of a file stops at the first text that was not analysed yet, and starts over once it
     was: applying edits is cheap, analysing is not.
     """
-    todo = [
-        _work(source, found[source.path])
-        for source in sources
-        if select_edits(found[source.path].findings, unsafe=unsafe)
-    ]
+    todo: list[_Work] = []
     outcomes: list[_Outcome] = []
+    for source in sources:
+        report = found[source.path]
+        if select_edits(report.findings, unsafe=unsafe):
+            begun = _guarded(source.path, partial(_work, source, report))
+            if isinstance(begun, Diagnostic):
+                outcomes.append(_Outcome(_not_fixed(report, begun.message, begun.detail)))
+            else:
+                todo.append(begun)
     changed: dict[str, bytes] = {}
     while todo:
         asked: list[tuple[_Work, bytes]] = []
         with collector_off():
-            steps = [_guarded(work.source.path, partial(_attempt, work, unsafe)) for work in todo]
+            steps = [_guarded(work.path, partial(_attempt, work, unsafe)) for work in todo]
         for work, step in zip(todo, steps, strict=True):
             if isinstance(step, bytes):
                 asked.append((work, step))
@@ -360,8 +383,9 @@ def _settle(
 
 
 def _work(source: SourceFile, found: FileReport) -> _Work:
-    decoded = decode(source.data)
-    return _Work(source, decoded, {decoded.utf8: found})
+    before = source.data
+    decoded = decode(before)
+    return _Work(source.path, before, decoded, {decoded.utf8: found})
 
 
 def _attempt(work: _Work, unsafe: bool) -> FixResult | bytes:
@@ -393,16 +417,16 @@ def _analyse_changed(
     """Analyse the texts asked for and note what is found in each."""
     analysed: list[tuple[_Work, bytes]] = []
     for work, utf8 in asked:
-        path = work.source.path
+        path = work.path
         try:
             changed[path] = encode(work.decoded, utf8)
             analysed.append((work, utf8))
         except SourceError as error:
-            problem = Diagnostic(path, error.line, error.column, error.message)
+            problem = error.told_of(path)
             work.reports[utf8] = FileReport(path, diagnostics=(problem,))
     reports = look(changed) if analysed else {}
     for work, utf8 in analysed:
-        work.reports[utf8] = reports[work.source.path]
+        work.reports[utf8] = reports[work.path]
 
 
 def _outcome(work: _Work, step: FixResult | Diagnostic) -> _Outcome:
@@ -415,10 +439,8 @@ def _outcome(work: _Work, step: FixResult | Diagnostic) -> _Outcome:
         return _Outcome(_not_fixed(work.found, problem))
     if step.after == work.decoded.utf8:
         return _Outcome(work.found)
-    source = work.source
-    change = FileFix(
-        source.path, source.data, encode(work.decoded, step.after), step.applied, work.found
-    )
+    changed = encode(work.decoded, step.after)
+    change = FileFix(work.path, work.before, changed, step.applied, work.found)
     return _Outcome(after, change)
 
 

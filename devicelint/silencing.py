@@ -7,6 +7,7 @@ here: where a comment goes in a file (see `ignores`), a file written.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from devicelint.directives import RULE as UNUSED
 from devicelint.files import SourceError, SourceFile, decode, encode
@@ -25,31 +26,34 @@ def silence(request: Request, settings: Settings, reason: str) -> FixReport:
     entries = load(settings.baseline, request.cwd) if settings.baseline else ()
     sources, problems = read_sources(request, settings)
     found = reports = look_at(sources, request, settings, watch, entries).reports
-    now = {source.path: source.data for source in sources}
+    before: dict[str, bytes] = {}
+    now: dict[str, bytes] = {}
     failed: dict[str, Diagnostic] = {}
     for _ in range(MAX_PASSES):
         step: dict[str, bytes] = {}
-        for path, data in now.items():
-            after = _silenced(path, data, _silenceable(reports[path]), reason)
-            if isinstance(after, Diagnostic):
-                failed[path] = after
-            elif after != data:
+        for source in sources:
+            path = source.path
+            findings = _silenceable(reports[path])
+            if not findings or path in failed:
+                continue
+            try:
+                data = SourceFile(path, now.get(path, source.content)).data
+                after = _silenced(data, findings, reason)
+            except SourceError as error:
+                told = error.told_of(path)
+                failed[path] = replace(told, message=f"not silenced: {told.message}")
+                continue
+            if after != data:
+                before.setdefault(path, data)
                 step[path] = after
         if not step:
             break
         now |= step
-        changed = [SourceFile(path, data) for path, data in now.items()]
+        changed = [SourceFile(one.path, now.get(one.path, one.content)) for one in sources]
         reports = look_at(changed, request, settings, watch, entries).reports
     fixes = tuple(
-        FileFix(
-            source.path,
-            source.data,
-            now[source.path],
-            _gone(found[source.path], reports[source.path]),
-            found[source.path],
-        )
-        for source in sources
-        if now[source.path] != source.data
+        FileFix(path, before[path], after, _gone(found[path], reports[path]), found[path])
+        for path, after in now.items()
     )
     problems = (*problems, *failed.values())
     return FixReport(fixes, run_report(reports.values(), problems, len(sources), watch))
@@ -60,15 +64,10 @@ def _silenceable(report: FileReport) -> list[Finding]:
     return [finding for finding in report.findings if finding.code != UNUSED.code]
 
 
-def _silenced(path: str, data: bytes, findings: list[Finding], reason: str) -> bytes | Diagnostic:
-    """Write comments for what is found in a file."""
-    if not findings:
-        return data
+def _silenced(data: bytes, findings: list[Finding], reason: str) -> bytes:
+    """Write comments for what is found in a file; raises `SourceError`."""
     decoded = decode(data)
-    try:
-        return encode(decoded, add_ignores(decoded.utf8, findings, reason))
-    except SourceError as error:
-        return Diagnostic(path, error.line, error.column, f"not silenced: {error.message}")
+    return encode(decoded, add_ignores(decoded.utf8, findings, reason))
 
 
 def _gone(before: FileReport, after: FileReport) -> tuple[Finding, ...]:

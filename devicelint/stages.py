@@ -15,7 +15,7 @@ from pathlib import Path
 
 from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
-from devicelint.files import SourceFile
+from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.gate import LARGE_RUN
 from devicelint.ir import Basis, Glance
 from devicelint.joining import FactStore, Find, Promise, join
@@ -61,9 +61,13 @@ class Run:
         """Give what an earlier run over the same sources found, or analyse and remember it."""
         cache = self._cache
         assert cache is not None
-        self._digests = {
-            path: cache.digest_of(path, source.data) for path, source in self._by_path.items()
-        }
+        try:
+            self._digests = {
+                path: cache.digest_of(source) for path, source in self._by_path.items()
+            }
+        except SourceError:  # whatever is found now holds for this moment
+            self._cache = None
+            return self.analyse()
         contents = {source.path: self._digests[path] for path, source in self._by_path.items()}
         settings = _settings_key(self._settings, self._cwd)
         key = run_digest(settings, contents.items())
@@ -85,6 +89,8 @@ class Run:
         except Exception:  # noqa: BLE001 - what the cache held may be at fault: do without it
             self._cache = None
             return self.analyse()
+        if not all(map(_is_as_it_was, self._by_path.values())):
+            return found
         cache.keep_results(key, Results(found, store.rests_on))
         if self._basis is not None:
             cache.keep_basis(series, replace(self._basis, run=key))
@@ -111,22 +117,21 @@ class Run:
         return self._analyse(self._store())
 
     def _store(self) -> FactStore:
-        contents = {path: source.data for path, source in self._by_path.items()}
-        return FactStore(contents, self._digests, self._cache)
+        return FactStore(self._by_path, self._digests, self._cache)
 
     def _analyse(self, store: FactStore) -> Mapping[str, Analysis]:
-        everything = {path: source.data for path, source in self._by_path.items()}
-        small = {} if sum(map(len, everything.values())) > LARGE_RUN else everything
+        is_small = sum(source.size for source in self._by_path.values()) <= LARGE_RUN
         find = Locator(self._settings.search_paths, str(self._cwd)).find
-        with Workers(1 if small else self._jobs, everything) as workers:
-            glances = self._glances(workers)
+        with Workers(1 if is_small else self._jobs, self._by_path) as workers:
+            glances = self._glances(workers, store)
             self._stopwatch.lap("gate")
             promise = self._read(store, workers, glances, find)
-            self._note_faults(store, small)
+            if is_small:
+                self._note_faults(store)
             self._tell("joining", 0, 0)
             targets, looked = join(
                 store,
-                everything,
+                self._by_path.keys(),
                 self._settings,
                 find,
                 self._own,
@@ -136,7 +141,7 @@ class Run:
             self._stopwatch.lap("project")
             judged = self._judge(workers, targets)
         self._stopwatch.lap("findings")
-        if self._cache is not None and not small:
+        if self._cache is not None and not is_small:
             self._basis = self._what_it_was(store, glances, targets, promise)
         return {
             source.path: _analysis(
@@ -145,7 +150,7 @@ class Run:
             for path, source in self._by_path.items()
         }
 
-    def _glances(self, workers: Workers) -> Mapping[str, Glance]:
+    def _glances(self, workers: Workers, store: FactStore) -> Mapping[str, Glance]:
         """Take a first look at all files, but at those that are as they were in the last run."""
         glances: dict[str, Glance] = {}
         if self._last is not None:
@@ -156,12 +161,22 @@ class Run:
         for path, found in workers.glance(self._by_path.keys() - glances.keys()):
             if isinstance(found, Glance):
                 glances[path] = found
+            else:
+                store.problems[path] = found
         return {path: glances[path] for path in self._by_path if path in glances}
 
-    def _promise(self, glances: Mapping[str, Glance], find: Find) -> Promise:
+    def _promise(self, store: FactStore, glances: Mapping[str, Glance], find: Find) -> Promise:
         """Say what the first look at all files promises."""
+
+        def read(path: str) -> bytes | None:
+            try:
+                return self._by_path[path].data
+            except SourceError as error:
+                store.problems[path] = error.told_of(path)
+                return None
+
         classes, consulted = prospects(
-            {path: source.data for path, source in self._by_path.items()},
+            read,
             {path: glance.headers for path, glance in glances.items()},
             find,
             self._settings.extra_bases,
@@ -200,7 +215,7 @@ class Run:
             store.recall_all(
                 path for path, source in self._by_path.items() if source.path in self._last.read
             )
-        promise = functools.cache(functools.partial(self._promise, glances, find))
+        promise = functools.cache(functools.partial(self._promise, store, glances, find))
         wanted = _first_wanted(glances, promise)
         total = 0
 
@@ -221,11 +236,11 @@ class Run:
         self._stopwatch.lap("facts")
         return promise()
 
-    def _note_faults(self, store: FactStore, small: Mapping[str, bytes]) -> None:
+    def _note_faults(self, store: FactStore) -> None:
         """In a small run, parse whole what was read in part: a syntax error anywhere is told."""
-        for path, data in small.items():
+        for path, source in self._by_path.items():
             if path not in store.problems:
-                fault = fault_of(path, data)
+                fault = fault_of(path, source.data)
                 if fault is not None:
                     store.problems[path] = fault
 
@@ -263,6 +278,16 @@ def _first_wanted(
     sure = {path: sure_modules(glance.headers) for path, glance in glances.items()}
     yield {path: names for path, names in sure.items() if names}
     yield promise().first()
+
+
+def _is_as_it_was(source: SourceFile) -> bool:
+    """Tell a file that nobody has changed since it was looked at first."""
+    if not isinstance(source.content, OnDisk):
+        return True
+    try:
+        return on_disk(source.content.place) == source.content
+    except SourceError:
+        return False
 
 
 def _analysis(

@@ -1,6 +1,6 @@
 """Read and judge many files, in this process or in several.
 
-In: files' bytes.  Out: facts and findings by path, in no particular order.  Never here: what a
+In: files.  Out: facts and findings by path, in no particular order.  Never here: what a
 file's facts mean, or anything that depends on how many processes there are.
 
 A process that dies (a stack overflow in native code kills it) costs the file it died of, and a
@@ -10,6 +10,7 @@ diagnostic, not the run.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import threading
@@ -18,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from devicelint.files import SourceError, SourceFile
 from devicelint.glance import glance_at
 from devicelint.ir import Glance, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
@@ -37,18 +39,18 @@ _Outcome = TypeVar("_Outcome")
 _Read = tuple[str, frozenset[str]]
 _Extend = tuple[str, ModuleFacts, tuple[str, ...]]
 _Judge = tuple[str, FileTargets, Policy]
-_Work = Callable[[Mapping[str, bytes], Sequence[_Item]], list[tuple[str, _Outcome]]]
+_Work = Callable[[Mapping[str, SourceFile], Sequence[_Item]], list[tuple[str, _Outcome]]]
 
 
 class Workers:
     """Processes to read and judge with; one job is this process itself.
 
-    They are given all files at the start: a fork has them without a copy.
+    They are told all files at the start, and read those that they work on: nobody holds them all.
     """
 
-    def __init__(self, jobs: int, contents: Mapping[str, bytes]) -> None:
+    def __init__(self, jobs: int, sources: Mapping[str, SourceFile]) -> None:
         self._jobs = jobs
-        self._contents = contents
+        self._sources = sources
         self._pool: ProcessPoolExecutor | None = None
         self._is_prepared = False
 
@@ -105,7 +107,7 @@ class Workers:
         if self._jobs == 1 or (self._pool is None and len(chunks) < _FEWEST):
             while chunks:
                 for chunk in chunks:
-                    yield from work(self._contents, chunk)
+                    yield from work(self._sources, chunk)
                 chunks = self._by_size(further())
             return
         failed = yield from self._attempt(work, chunks, further)
@@ -174,9 +176,9 @@ class Workers:
             from concurrent.futures import ProcessPoolExecutor
 
             self._pool = ProcessPoolExecutor(
-                self._jobs, initializer=_start, initargs=(self._contents,)
+                self._jobs, initializer=_start, initargs=(self._sources,)
             )
-        return self._pool.submit(_on_contents, work, chunk)
+        return self._pool.submit(_on_sources, work, chunk)
 
     def _restart(self) -> None:
         if self._pool is not None:
@@ -185,7 +187,7 @@ class Workers:
 
     def _by_size(self, items: Sequence[_Item]) -> list[list[_Item]]:
         """Cut work into chunks of like size, big files first, so that nobody waits for long."""
-        sizes = [(len(self._contents[str(item[0])]), item) for item in items]
+        sizes = [(self._sources[str(item[0])].size, item) for item in items]
         sizes.sort(key=lambda pair: -pair[0])
         limit = max(_SMALLEST, sum(size for size, _ in sizes) // (self._jobs * 8))
         chunks: list[list[_Item]] = []
@@ -210,13 +212,13 @@ _KILLED = (
 
 
 #: The files that a worker was given.
-_contents: Mapping[str, bytes] = {}
+_sources: Mapping[str, SourceFile] = {}
 
 
-def _start(contents: Mapping[str, bytes]) -> None:
+def _start(sources: Mapping[str, SourceFile]) -> None:
     """Begin as a worker, and end when the program that started it has gone."""
-    global _contents  # noqa: PLW0603 - a process pool hands its workers nothing else to hold on to
-    _contents = contents
+    global _sources  # noqa: PLW0603 - a process pool hands its workers nothing else to hold on to
+    _sources = sources
     gc.disable()  # see `collector`
     deepen()
     parent = os.getppid()
@@ -230,26 +232,36 @@ def _start(contents: Mapping[str, bytes]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_contents(
-    work: _Work[_Item, _Outcome], chunk: Sequence[_Item]
-) -> list[tuple[str, _Outcome]]:
-    return work(_contents, chunk)
+def _on_sources(work: _Work[_Item, _Outcome], chunk: Sequence[_Item]) -> list[tuple[str, _Outcome]]:
+    return work(_sources, chunk)
+
+
+def _done_with(
+    path: str, source: SourceFile, work: Callable[[bytes], _Outcome | Diagnostic]
+) -> _Outcome | Diagnostic:
+    """Work on a file's bytes, if they can be had."""
+    try:
+        data = source.data
+    except SourceError as error:
+        return error.told_of(path)
+    return work(data)
 
 
 def _glance(
-    contents: Mapping[str, bytes], items: Sequence[tuple[str]]
+    sources: Mapping[str, SourceFile], items: Sequence[tuple[str]]
 ) -> list[tuple[str, Glance | Diagnostic]]:
-    return [(path, glance_at(contents[path])) for (path,) in items]
+    return [(path, _done_with(path, sources[path], glance_at)) for (path,) in items]
 
 
 def _read(
-    contents: Mapping[str, bytes], items: Sequence[_Read]
+    sources: Mapping[str, SourceFile], items: Sequence[_Read]
 ) -> list[tuple[str, ModuleFacts | Diagnostic]]:
     results: list[tuple[str, ModuleFacts | Diagnostic]] = []
     since = 0
     for path, names in items:
-        results.append((path, read_facts(path, contents[path], names)))
-        since += len(contents[path])
+        read = functools.partial(read_facts, path, names=names)
+        results.append((path, _done_with(path, sources[path], read)))
+        since += sources[path].size
         if since > _COLLECT_EVERY:
             gc.collect()
             since = 0
@@ -257,9 +269,19 @@ def _read(
 
 
 def _extend(
-    contents: Mapping[str, bytes], items: Sequence[_Extend]
+    sources: Mapping[str, SourceFile], items: Sequence[_Extend]
 ) -> list[tuple[str, ModuleFacts | Diagnostic]]:
-    return [(path, read_more(path, contents[path], facts, names)) for path, facts, names in items]
+    return [
+        (
+            path,
+            _done_with(
+                path,
+                sources[path],
+                functools.partial(read_more, path, facts=facts, wanted=names),
+            ),
+        )
+        for path, facts, names in items
+    ]
 
 
 def _import_analysis() -> None:
@@ -267,8 +289,16 @@ def _import_analysis() -> None:
 
 
 def _judge(
-    contents: Mapping[str, bytes], items: Sequence[_Judge]
+    sources: Mapping[str, SourceFile], items: Sequence[_Judge]
 ) -> list[tuple[str, tuple[Finding, ...] | Diagnostic]]:
     return [
-        (path, judge_file(path, contents[path], targets, policy)) for path, targets, policy in items
+        (
+            path,
+            _done_with(
+                path,
+                sources[path],
+                functools.partial(judge_file, path, targets=targets, policy=policy),
+            ),
+        )
+        for path, targets, policy in items
     ]
