@@ -18,6 +18,12 @@ from devicelint.callees import Bindings, Callee
 from devicelint.model import Constructor
 from devicelint.project import ClassTarget, External, Key
 
+#: What a call may run.
+Runnable = Callee | ClassTarget | External
+
+#: What more than so many functions are among is looked up by hash.
+_FEW = 8
+
 #: A call: the function that holds it, and its number there.
 CallKey = tuple[Key, int]
 
@@ -61,15 +67,45 @@ class Visit:
 _Link = tuple[tuple[Key, ...], Key | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What each call may run, on whichever class, in the order in which it came up.
+
+    Most calls may run one thing, and most of these are the same: 100,000 calls of vLLM, SGLang and
+    transformers together lead to 18,000 different places.
+    """
+
+    _by_function: dict[Key, list[Collection[Runnable]]]
+    _known: dict[tuple[Runnable, ...], tuple[Runnable, ...]]
+
+    def note(self, where: CallKey, target: Runnable) -> None:
+        """Add to what a call may run."""
+        calls = self._by_function.setdefault(where[0], [])
+        while len(calls) <= where[1]:
+            calls.append(())
+        known = calls[where[1]]
+        if target in known:
+            return
+        if isinstance(known, dict):
+            known[target] = None
+        elif len(known) == _FEW:
+            calls[where[1]] = dict.fromkeys((*known, target))
+        else:
+            now = (*known, target)
+            calls[where[1]] = self._known.setdefault(now, now)
+
+    def of(self, function: Key, number: int) -> Collection[Runnable]:
+        """Give what a call may run; nothing of one that was never reached."""
+        calls = self._by_function.get(function, ())
+        return calls[number] if number < len(calls) else ()
+
+
 @dataclass(slots=True)
 class Construction:
     """What was reached."""
 
     sites: dict[CallKey, Reach] = field(default_factory=dict)
-    #: what each call may run, on whichever class
-    callees: dict[CallKey, dict[Callee | ClassTarget | External, None]] = field(
-        default_factory=dict
-    )
+    calls: Calls = field(default_factory=lambda: Calls({}, {}))
     callers: dict[Key, dict[CallKey, None]] = field(default_factory=dict)
     #: calls of helpers whose device parameter defaults to a fixed device
     defaulted: dict[CallKey, None] = field(default_factory=dict)

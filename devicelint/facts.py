@@ -19,6 +19,7 @@ from devicelint.frame import Frame, Outer
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Unread, Value
 from devicelint.outline import ENTRY_METHODS, Outline, Stub, function_of
 from devicelint.process_groups import process_group_calls
+from devicelint.sharing import same
 from devicelint.syntax import (
     FunctionNode,
     assigned_names,
@@ -228,7 +229,7 @@ class Reader:
                 factory = field_factory(statement)
                 if factory is not None:
                     factories.append((factory[0], evaluate(body, factory[1])))
-        bound = tuple((name, value) for name, value in body.env.items() if value)
+        bound = tuple(same(item) for item in body.env.items() if item[1])
         for name, value in bound:
             body.event("attribute", name, value)
         if body.calls:
@@ -396,11 +397,11 @@ class Reader:
         """Give everything read so far as plain data."""
         shadowing = [name for name in self.defined if name in self.imports or name in BUILTINS]
         return ModuleFacts(
-            imports=tuple(self.imports.items()),
+            imports=tuple(map(same, self.imports.items())),
             stars=tuple(self.stars),
             classes=tuple(self.classes.values()),
             functions=tuple(self.functions),
-            bindings=tuple(self.bindings.items()),
+            bindings=tuple(map(same, self.bindings.items())),
             summaries=tuple(self.summaries.values()),
             unread=self._unread(),
             shadowing=tuple(sorted(shadowing)),

@@ -9,13 +9,13 @@ function returns to its callers.  What becomes of a value is all that can be rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from devicelint.arguments import covers, has_device, is_pinned, parameters_of
 from devicelint.callees import Callee
-from devicelint.construction import Construction
+from devicelint.construction import Construction, Runnable
 from devicelint.extras import Extras
 from devicelint.ir import Atom, CallFact, Event, FunctionFacts, Value
 from devicelint.model import Constructor, Kind, Sink
@@ -204,7 +204,7 @@ class Flow:
                 # not moved at all, or the value whose device decides where the other one goes
                 yield Place(function, ("call", number))
             return
-        callees = self._construction.callees.get((function, number), {})
+        callees = self._construction.calls.of(function, number)
         names = [callee.name for callee in callees if isinstance(callee, External)]
         keys = [callee.key for callee in callees if not isinstance(callee, External)]
         sink = self._extras.sink_of(call.text, names, keys)
@@ -281,7 +281,7 @@ class Flow:
         call = outer.calls[number]
         if call.spread:
             return ()
-        for callee in self._construction.callees.get((caller, number), ()):
+        for callee in self._construction.calls.of(caller, number):
             if isinstance(callee, Callee) and callee.key == function:
                 return dict(parameters_of(call, facts, callee.bound)).get(name)
         return ()
@@ -312,7 +312,7 @@ class Flow:
         number: int,
         position: int | str,
         call: CallFact,
-        callees: Mapping[Callee | ClassTarget | External, None],
+        callees: Collection[Runnable],
     ) -> Iterator[End | Place]:
         """What an unknown function does with a value is unknown; a function's result holds it."""
         names = [callee.name for callee in callees if isinstance(callee, External)]

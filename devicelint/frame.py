@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from devicelint.ir import CallFact, Event, FunctionFacts, Value
+from devicelint.ir import CallFact, FunctionFacts, Value
 from devicelint.model import Sink
+from devicelint.sharing import same, same_event
 from devicelint.syntax import FunctionNode, is_placeholder, written
 from devicelint.torch_api import CONSTRUCTORS, canonical
 from devicelint.values import (
@@ -145,20 +146,23 @@ class PendingCall:
         """Give the call as plain data."""
         node, args = self.node, self.args
         return CallFact(
-            callees=self.callees,
-            text=self.text,
-            start=(node.lineno, node.col_offset),
-            end=(node.end_lineno or node.lineno, node.end_col_offset or 0),
-            args=tuple(args.positional),
-            keywords=tuple(args.keywords),
+            callees=same(self.callees),
+            text=same(self.text),
+            line=node.lineno,
+            column=node.col_offset,
+            end_line=node.end_lineno or node.lineno,
+            end_column=node.end_col_offset or 0,
+            first=self.statement[0],
+            last=self.statement[1],
+            args=same(tuple(args.positional)),
+            keywords=same(tuple(args.keywords)),
             star=args.star,
             spread=spread_of(args.spreads),
             context=self.context,
-            statement=self.statement,
             device_in_scope=self.device,
             placeholder=self.placeholder,
             twin=self.twin,
-            receiver=self.receiver,
+            receiver=same(self.receiver),
         )
 
 
@@ -358,7 +362,7 @@ class Frame:
             qualname=self.qualname,
             owner=self.owner,
             kind=self.kind,
-            params=tuple(self.params),
+            params=same(tuple(self.params)),
             positional=self.positional,
             vararg=self.vararg,
             kwarg=self.kwarg,
@@ -366,7 +370,7 @@ class Frame:
             tensor_params=tuple(self.tensor_params),
             calls=tuple(call.freeze() for call in self.calls),
             events=tuple(
-                Event(kind, detail, value) for (kind, detail), value in self.events.items()
+                same_event(kind, detail, value) for (kind, detail), value in self.events.items()
             ),
             meets=tuple(self.meets),
             line=self.line,

@@ -97,7 +97,7 @@ def meeting(
 
 def _nodes(construction: Construction, function: Key, number: int) -> list[CallKey]:
     """A call stands for itself, and for what the project functions that it runs return."""
-    called = construction.callees.get((function, number), {})
+    called = construction.calls.of(function, number)
     inner = [(callee.key, _RETURNED) for callee in called if isinstance(callee, Callee)]
     return [(function, number), *inner]
 

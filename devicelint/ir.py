@@ -51,8 +51,14 @@ class CallFact(NamedTuple):
     callees: Value
     #: the callee as written, white space folded
     text: str
-    start: Point
-    end: Point
+    #: where the call starts and ends: lines from 1, UTF-8 byte columns from 0, as in `ast`
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    #: first and last line of the statement (its header only, if it has a body)
+    first: int
+    last: int
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
     #: index of the first `*args` among `args`, -1 if there is none
@@ -61,8 +67,6 @@ class CallFact(NamedTuple):
     #: "closed": only such that bring none
     spread: str
     context: int
-    #: first and last line of the statement (its header only, if it has a body)
-    statement: tuple[int, int]
     #: an expression that names a device where the call stands, "" if there is none
     device_in_scope: str
     #: the call makes a tensor without elements, to be bound later
@@ -71,6 +75,25 @@ class CallFact(NamedTuple):
     twin: bool
     #: the receiver, for a call of a method of something other than self
     receiver: Value = ()
+
+    @property
+    def start(self) -> Point:
+        """Where the call starts; pairs are not kept: they would take 170 bytes a call."""
+        return self.line, self.column
+
+    @property
+    def end(self) -> Point:
+        """Where the call ends."""
+        return self.end_line, self.end_column
+
+    @property
+    def statement(self) -> tuple[int, int]:
+        """First and last line of the statement."""
+        return self.first, self.last
+
+    def unplaced(self) -> CallFact:
+        """Give the call without its place."""
+        return self._replace(line=0, column=0, end_line=0, end_column=0, first=0, last=0)
 
 
 class Event(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from math import prod
+from typing import Any
 
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
@@ -73,7 +74,7 @@ MAX_LINES = 8
 class _FileTable:
     """One file's facts, by name."""
 
-    __slots__ = ("bindings", "classes", "facts", "functions", "imports", "named", "summaries")
+    __slots__ = ("_again", "bindings", "classes", "facts", "functions", "imports", "summaries")
 
     def __init__(self, facts: ModuleFacts) -> None:
         self.facts = facts
@@ -82,12 +83,24 @@ class _FileTable:
         self.classes: dict[str, ClassFacts] = {item.qualname: item for item in facts.classes}
         self.functions = set(facts.functions)
         self.summaries: dict[str, FunctionFacts] = {s.qualname: s for s in facts.summaries}
-        #: name without number of redefinition -> every definition
-        self.named: dict[str, list[str]] = {}
+        #: name of what is defined several times -> definitions but the first
+        self._again: dict[str, list[str]] = {}
         for qualname in (*self.classes, *facts.functions):
-            head, _, last = qualname.rpartition(".")
-            plain = f"{head}.{bare_name(last)}" if head else bare_name(last)
-            self.named.setdefault(plain, []).append(qualname)
+            if "@" in qualname:
+                head, _, last = qualname.rpartition(".")
+                plain = f"{head}.{bare_name(last)}" if head else bare_name(last)
+                if plain != qualname:
+                    self._again.setdefault(plain, []).append(qualname)
+
+    def named(self, name: str) -> Iterator[str]:
+        """Give the qualified names of every class and function of a name."""
+        if name in self.classes or name in self.functions:
+            yield name
+        yield from self._again.get(name, ())
+
+
+#: Most classes bind nothing, and have no setters.
+_NOTHING: dict[str, Any] = {}
 
 
 class _ClassTable:
@@ -97,13 +110,13 @@ class _ClassTable:
 
     def __init__(self, facts: ClassFacts) -> None:
         self.methods = dict(facts.methods)
-        self.bindings = dict(facts.bindings)
+        self.bindings = dict(facts.bindings) if facts.bindings else _NOTHING
         #: names bound to what may be a function
-        self.callables = {
+        self.callables = tuple(
             name for name, value in facts.bindings if any(atom[0] == "ref" for atom in value)
-        }
+        )
         #: the first of several
-        self.setters = dict(reversed(facts.setters))
+        self.setters = dict(reversed(facts.setters)) if facts.setters else _NOTHING
 
 
 _NO_CLASS = _ClassTable(ClassFacts("", (), (), (), (), (), 0))
@@ -198,7 +211,7 @@ class ProjectIndex:
 
     def _defined(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
         for count in range(len(parts), 0, -1):
-            names = table.named.get(".".join(parts[:count]), ())
+            names = list(table.named(".".join(parts[:count])))
             for qualname in names:
                 yield from self._member((path, qualname), qualname in table.classes, parts[count:])
             if names:

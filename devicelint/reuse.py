@@ -91,7 +91,5 @@ def _class(facts: ClassFacts) -> ClassFacts:
 def _function(facts: FunctionFacts) -> FunctionFacts:
     return facts._replace(
         line=0,
-        calls=tuple(
-            call._replace(start=(0, 0), end=(0, 0), statement=(0, 0)) for call in facts.calls
-        ),
+        calls=tuple(call.unplaced() for call in facts.calls),
     )

@@ -193,10 +193,7 @@ def _is_fed_to_module(
         ("call", number) in value
         and call.text.startswith("self.")
         and call.text.count(".") == 1
-        and all(
-            isinstance(callee, External)
-            for callee in construction.callees.get((function, place), ())
-        )
+        and all(isinstance(callee, External) for callee in construction.calls.of(function, place))
         for place, call in enumerate(summary.calls)
         for value in call.args
     )

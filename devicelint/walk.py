@@ -250,17 +250,17 @@ class Walk:
     def _visit(self, state: State, summary: FunctionFacts, number: int, call: CallFact) -> None:
         context = state.context | call.context
         where = (state.key, number)
-        known = self.result.callees.setdefault(where, {})
+        note = self.result.calls.note
         for target in self._resolver.targets(state, summary, call.callees):
             match target:
                 case External():
-                    known[target] = None
+                    note(where, target)
                     self._external(state, call, where, target, context)
                 case ClassTarget(key=key):
-                    known[target] = None
+                    note(where, target)
                     self._construct(state, summary, where, key, context)
                 case Callee(key=key, bound=bound):
-                    known[Callee(key, None, bound)] = None
+                    note(where, Callee(key, None, bound))
                     self._call(state, summary, call, where, target, context)
 
     def _call(
@@ -300,7 +300,7 @@ class Walk:
         else:
             entered = []
         for callee in entered:
-            self.result.callees[where][Callee(callee.key, None, callee.bound)] = None
+            self.result.calls.note(where, Callee(callee.key, None, callee.bound))
             self.result.callers.setdefault(callee.key, {})[where] = None
 
     def _kept_calls(self, summary: FunctionFacts, key: Key) -> frozenset[int]:
