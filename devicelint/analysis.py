@@ -14,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import libcst as cst
 
@@ -151,16 +152,12 @@ def _look(utf8: bytes, index: LineIndex, candidate: Candidate, policy: Policy) -
     start = index.offset(*candidate.start)
     end = index.offset(*candidate.end)
     text = utf8[start:end].decode()
-    parsed = _parse_call(text)
-    arguments: tuple[Argument, ...] = ()
+    written = _written(text, index.newline)
     insertion: InsertionPoint | None = None
-    comma: Location | None = None
-    callee_length = 0
-    if parsed is not None:
-        module, call = parsed
-        callee_length = len(module.code_for_node(call.func).encode())
-        arguments = tuple(_argument(module, argument) for argument in call.args)
-        insertion, comma = _insertion_point(module, call, start, index)
+    if written.insertion is not None:
+        offset, before, after = written.insertion
+        insertion = InsertionPoint(index.location(start + offset), before, after)
+    comma = None if written.comma is None else index.location(start + written.comma)
     site = CallSite(
         constructor=candidate.constructor,
         callable=candidate.callable,
@@ -169,9 +166,9 @@ def _look(utf8: bytes, index: LineIndex, candidate: Candidate, policy: Policy) -
         reached_via=candidate.reached_via,
         start=index.location(start),
         end=index.location(end),
-        callee_end=index.location(start + callee_length),
+        callee_end=index.location(start + written.callee_length),
         text=text,
-        arguments=arguments,
+        arguments=written.arguments,
         insertion=insertion,
         device_in_scope=candidate.device_in_scope,
         torch_name=_own_root(candidate),
@@ -257,6 +254,39 @@ def _import_point(utf8: bytes, index: LineIndex, line: int) -> InsertionPoint:
 # Layout ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """How a call is written; places are offsets in bytes into its text.
+
+    `insertion` is where a new last argument goes, and what must stand before and after it; `comma`
+    is where a comma goes that cannot stand right before it.
+    """
+
+    callee_length: int = 0
+    arguments: tuple[Argument, ...] = ()
+    insertion: tuple[int, str, str] | None = None
+    comma: int | None = None
+
+
+@lru_cache(4096)
+def _written(text: str, newline: str) -> _Written:
+    """Describe a call by its text; what does not parse takes no argument.
+
+    A project writes the same calls again and again: 2,546 of transformers 5.24.0 have 541 texts.
+    """
+    parsed = _parse_call(text)
+    if parsed is None:
+        return _Written()
+    module, call = parsed
+    insertion, comma = _insertion_point(module, call, newline)
+    return _Written(
+        len(module.code_for_node(call.func).encode()),
+        tuple(_argument(module, argument) for argument in call.args),
+        insertion,
+        comma,
+    )
+
+
 def _parse_call(text: str) -> tuple[cst.Module, cst.Call] | None:
     try:
         # in parentheses, since a chain of methods may span lines
@@ -275,8 +305,8 @@ def _argument(module: cst.Module, argument: cst.Arg) -> Argument:
 
 
 def _insertion_point(
-    module: cst.Module, call: cst.Call, start: int, index: LineIndex
-) -> tuple[InsertionPoint | None, Location | None]:
+    module: cst.Module, call: cst.Call, newline: str
+) -> tuple[tuple[int, str, str] | None, int | None]:
     """Find where a new last argument goes, and where a comma that is not right before it.
 
     Right behind the last one, on a line of its own if that has one; below a comment that ends the
@@ -284,7 +314,7 @@ def _insertion_point(
     """
     head = len(_code(module, call.func, call.whitespace_after_func).encode()) + len("(")
     if not call.args:
-        return InsertionPoint(index.location(start + head), "", ""), None
+        return (head, "", ""), None
     first, last = call.args[0], call.args[-1]
     if len(call.args) == 1 and isinstance(first.value, cst.GeneratorExp) and not first.value.lpar:
         return None, None  # `f(x for x in y)`: the first argument would need parentheses
@@ -293,21 +323,19 @@ def _insertion_point(
     bare = last.with_changes(
         comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace("")
     )
-    end = index.location(
-        start + head + len(before_last.encode()) + len(_code(module, bare).encode())
-    )
+    end = head + len(before_last.encode()) + len(_code(module, bare).encode())
     if "\n" not in space and "\r" not in space:
-        return InsertionPoint(end, ", ", ""), None
-    own_line = index.newline + re.split(r"[\r\n]", space)[-1]
+        return (end, ", ", ""), None
+    own_line = newline + re.split(r"[\r\n]", space)[-1]
     # between the last argument and the closing parenthesis, its comma included
     tail = _code(module, last)[len(_code(module, bare)) :]
     comment = re.match(r"[ \t]*,?[ \t]*#[^\r\n]*", tail)
     if comment is None:
-        return InsertionPoint(end, f",{own_line}", ""), None
-    below = index.location(end.offset + len(comment.group().encode()))
+        return (end, f",{own_line}", ""), None
+    below = end + len(comment.group().encode())
     if "," in comment.group().partition("#")[0]:
-        return InsertionPoint(below, own_line, ","), None
-    return InsertionPoint(below, own_line, ""), end
+        return (below, own_line, ","), None
+    return (below, own_line, ""), end
 
 
 def _code(module: cst.Module, *nodes: cst.CSTNode) -> str:

@@ -49,6 +49,9 @@ create table if not exists findings (digest text primary key, data text, used re
 create table if not exists runs (digest text primary key, data text, used real);
 """
 
+#: The facts of so many files are written in one transaction.
+_AT_ONCE = 200
+
 #: The mark by which backup programs, and `devicelint clean`, know a cache.
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of devicelint.\n"
 
@@ -56,7 +59,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Cache:
-    """One run's view of the cache: reads at once, writes at the end."""
+    """One run's view of the cache: reads at once, writes at the end, facts when it is told to."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,6 +71,7 @@ class Cache:
         self._new_findings: dict[str, str] = {}
         self._new_runs: dict[str, str] = {}
         self._used_runs: set[str] = set()
+        self._is_fuller = False
         self.hits = 0
         self.misses = 0
         self._open()
@@ -176,8 +180,29 @@ class Cache:
 
     # -- the end
 
+    def save_facts(self) -> None:
+        """Write the facts that are new, and let go of them."""
+        new = list(self._new_facts.items())
+        self._new_facts.clear()
+        if self._database is None or not new:
+            return
+        self._is_fuller = True
+        now = time()
+        for start in range(0, len(new), _AT_ONCE):
+            # written down before the database is locked
+            rows = [
+                (digest, json.dumps(facts, ensure_ascii=False), now)
+                for digest, facts in new[start : start + _AT_ONCE]
+            ]
+            try:
+                with self._database as database:
+                    database.executemany("insert or replace into facts values (?, ?, ?)", rows)
+            except (sqlite3.Error, OSError, ValueError):
+                return
+
     def save(self) -> None:
-        """Write what is new in one transaction, drop what is old; a failure is the cache's loss."""
+        """Write what is new, drop what is old; a failure is the cache's loss."""
+        self.save_facts()
         if self._database is None:
             return
         now = time()
@@ -186,13 +211,6 @@ class Cache:
                 database.executemany(
                     "insert or replace into files values (?, ?, ?)",
                     [(path, *entry) for path, entry in self._new_stamps.items()],
-                )
-                database.executemany(
-                    "insert or replace into facts values (?, ?, ?)",
-                    [
-                        (digest, json.dumps(facts, ensure_ascii=False), now)
-                        for digest, facts in self._new_facts.items()
-                    ],
                 )
                 for table, entries in (("findings", self._new_findings), ("runs", self._new_runs)):
                     database.executemany(
@@ -203,7 +221,7 @@ class Cache:
                     "update runs set used = ? where digest = ?",
                     [(now, digest) for digest in self._used_runs],
                 )
-                if self._new_facts or self._new_runs:
+                if self._is_fuller or self._new_runs:
                     self._age(database, now)
         except (sqlite3.Error, OSError, ValueError):
             return

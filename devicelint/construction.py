@@ -9,7 +9,7 @@ Chains are worked out at the end, so that they do not depend on the order of the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -137,19 +137,29 @@ class _Chains:
     def __init__(self, construction: Construction) -> None:
         self.found: dict[Key, tuple[Key, ...]] = {}
         self._taken: dict[Key, set[Key | None]] = defaultdict(set)
-        #: of the functions that run others, the visits in which they do, by class
-        self._made: dict[Key, dict[Key | None, list[Visit]]] = {}
-        for where, visits in construction.visits.items():
-            for on, visit in visits.items():
-                self._note(where.key, on, visit)
-        for (key, on), early in construction.early.items():
-            for visit in early:
-                self._note(key, on, visit)
         self._children: dict[int, list[tuple[Key, bool, Key | None]]] = {}
+        self._early = construction.early
+        #: of the functions that run others, the visits by class: those in the circumstances most
+        #: often met as they are, and the others, which may be one a class, together
+        self._made: dict[Key, Mapping[Key | None, Visit]] = {}
+        self._more: dict[Key, dict[Key | None, list[Visit]]] = {}
+        for where, visits in sorted(construction.visits.items(), key=lambda item: -len(item[1])):
+            if not any(visit.pushes for visit in visits.values()):
+                continue
+            if self._made.setdefault(where.key, visits) is not visits:
+                more = self._more.setdefault(where.key, {})
+                for on, visit in visits.items():
+                    more.setdefault(on, []).append(visit)
+        for key, _ in self._early:
+            self._made.setdefault(key, {})
 
-    def _note(self, key: Key, on: Key | None, visit: Visit) -> None:
-        if visit.pushes:
-            self._made.setdefault(key, {}).setdefault(on, []).append(visit)
+    def _visits(self, key: Key, on: Key | None) -> Iterator[Visit]:
+        visit = self._made[key].get(on)
+        if visit is not None:
+            yield visit
+        if key in self._more:
+            yield from self._more[key].get(on, ())
+        yield from self._early.get((key, on), ())
 
     def follow(self, entries: Iterable[OnClass]) -> None:
         """Follow chains from entries; a function that has one already keeps it."""
@@ -160,7 +170,7 @@ class _Chains:
         while level:
             following: list[_Link] = []
             for chain, on in sorted(level, key=itemgetter(0)):
-                for visit in self._made[chain[-1]].get(on, ()):
+                for visit in self._visits(chain[-1], on):
                     for key, is_same, child_on in self._run_by(visit):
                         self._take((key, on if is_same else child_on), chain, following)
             level = following

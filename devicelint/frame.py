@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from devicelint.ir import CallFact, FunctionFacts, Value
+from devicelint.ir import CallFact, FunctionFacts, Value, placed
 from devicelint.model import Sink
 from devicelint.sharing import same, same_event
 from devicelint.syntax import FunctionNode, is_placeholder, written
@@ -148,12 +148,11 @@ class PendingCall:
         return CallFact(
             callees=same(self.callees),
             text=same(self.text),
-            line=node.lineno,
-            column=node.col_offset,
-            end_line=node.end_lineno or node.lineno,
-            end_column=node.end_col_offset or 0,
-            first=self.statement[0],
-            last=self.statement[1],
+            place=placed(
+                (node.lineno, node.col_offset),
+                (node.end_lineno or node.lineno, node.end_col_offset or 0),
+                self.statement,
+            ),
             args=same(tuple(args.positional)),
             keywords=same(tuple(args.keywords)),
             star=args.star,

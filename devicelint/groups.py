@@ -11,7 +11,7 @@ returns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from devicelint.callees import Callee
 from devicelint.construction import CallKey, Construction
@@ -59,6 +59,7 @@ def meeting(
     The sets hold calls of constructors and of helpers alike.
     """
     groups = _Groups()
+    roots: dict[Key, str] = {}
     for function in construction.reached:
         summary = index.summary(function)
         if summary is None:
@@ -70,15 +71,12 @@ def meeting(
                 for node in (
                     _nodes(construction, function, item)
                     if isinstance(item, int)
-                    else [_attribute(index, function, summary, item)]
+                    else [_attribute(index, roots, function, summary, item)]
                 )
             )
-        for event in summary.events:
-            # the members of a list are each on their own
-            if event.kind in _KEPT and event.detail and ("box",) not in event.value:
-                attribute = _attribute(index, function, summary, event.detail)
-                numbers = {int(a[1]) for a in event.value if a[0] in ("call", "item")}
-                groups.join([attribute, *((function, number) for number in sorted(numbers))])
+        for name, numbers in _kept(summary):
+            attribute = _attribute(index, roots, function, summary, name)
+            groups.join([attribute, *((function, number) for number in numbers)])
         for number in _returned(summary):
             groups.join([(function, _RETURNED), (function, number)])
     for site in sites:
@@ -102,12 +100,35 @@ def _nodes(construction: Construction, function: Key, number: int) -> list[CallK
     return [(function, number), *inner]
 
 
-def _attribute(index: ProjectIndex, function: Key, summary: FunctionFacts, name: str) -> CallKey:
-    """An attribute stands for what is kept in it, by a class or its bases in the same file."""
+def _attribute(
+    index: ProjectIndex,
+    roots: dict[Key, str],
+    function: Key,
+    summary: FunctionFacts,
+    name: str,
+) -> CallKey:
+    """An attribute stands for what is kept in it, by a class or its bases in the same file.
+
+    `roots` are those bases as known so far.
+    """
     path = function[0]
-    bases = index.ancestry((path, summary.owner)).classes if summary.owner else ()
-    root = next((key[1] for key in reversed(bases) if key[0] == path), summary.owner)
+    owner = (path, summary.owner)
+    root = roots.get(owner)
+    if root is None:
+        bases = index.ancestry(owner).classes if summary.owner else ()
+        root = next((key[1] for key in reversed(bases) if key[0] == path), summary.owner)
+        roots[owner] = root
     return (path, f"{root}.self.{name}"), _RETURNED
+
+
+def _kept(summary: FunctionFacts) -> Iterator[tuple[str, list[int]]]:
+    """Give the attributes in which results of calls are kept, with these calls."""
+    for event in summary.events:
+        # the members of a list are each on their own
+        if event.kind in _KEPT and event.detail and ("box",) not in event.value:
+            numbers = {int(a[1]) for a in event.value if a[0] in ("call", "item")}
+            if numbers:
+                yield event.detail, sorted(numbers)
 
 
 def _returned(summary: FunctionFacts) -> set[int]:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from devicelint.ir import FileHeaders
+from devicelint.sharing import same
 
 # Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
 # whether they start a line is looked at afterwards.
@@ -62,8 +63,8 @@ def read_headers(data: bytes) -> FileHeaders:
     roots = {name for name in roots if name not in BUILTINS or _is_renamed(name.encode(), text)}
     imports = _imports_of(text, [b"*", *map(str.encode, roots)]) if roots else ()
     return FileHeaders(
-        classes,
-        tuple(item for item in imports if item[0] in roots or item[0] == "*"),
+        tuple(same(item) for item in classes),
+        tuple(same(item) for item in imports if item[0] in roots or item[0] == "*"),
         tuple(sorted(name for name in roots if _is_assigned(name.encode(), text))),
         _FORWARD.search(text) is not None,
     )

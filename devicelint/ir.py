@@ -45,20 +45,30 @@ TENSOR_CONTEXT = 1
 STREAM_CONTEXT = 2
 
 
+#: A number of a place takes so many bits: no file that can be parsed has more lines or bytes.
+_BITS = 32
+_MASK = (1 << _BITS) - 1
+
+
+def placed(start: Point, end: Point, statement: tuple[int, int]) -> int:
+    """Write where a call starts and ends and its statement's lines as one number.
+
+    As three pairs they take 300 bytes, and there is a call for every 500 bytes that are checked.
+    """
+    place = 0
+    for number in (*start, *end, *statement):
+        place = place << _BITS | number
+    return place
+
+
 class CallFact(NamedTuple):
     """One call inside a function, with what a later stage may ask of it."""
 
     callees: Value
     #: the callee as written, white space folded
     text: str
-    #: where the call starts and ends: lines from 1, UTF-8 byte columns from 0, as in `ast`
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    #: first and last line of the statement (its header only, if it has a body)
-    first: int
-    last: int
+    #: where the call and its statement stand, see `placed`; 0 for nowhere
+    place: int
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
     #: index of the first `*args` among `args`, -1 if there is none
@@ -78,22 +88,21 @@ class CallFact(NamedTuple):
 
     @property
     def start(self) -> Point:
-        """Where the call starts; pairs are not kept: they would take 170 bytes a call."""
-        return self.line, self.column
+        """Where the call starts."""
+        return self._number(5), self._number(4)
 
     @property
     def end(self) -> Point:
         """Where the call ends."""
-        return self.end_line, self.end_column
+        return self._number(3), self._number(2)
 
     @property
     def statement(self) -> tuple[int, int]:
-        """First and last line of the statement."""
-        return self.first, self.last
+        """First and last line of the statement (its header only, if it has a body)."""
+        return self._number(1), self._number(0)
 
-    def unplaced(self) -> CallFact:
-        """Give the call without its place."""
-        return self._replace(line=0, column=0, end_line=0, end_column=0, first=0, last=0)
+    def _number(self, index: int) -> int:
+        return self.place >> index * _BITS & _MASK
 
 
 class Event(NamedTuple):

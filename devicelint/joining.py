@@ -112,6 +112,19 @@ class FactStore:
                 pending += self._follow(trail, find, wanted)
         return {path: frozenset(names) for path, names in wanted.items()}
 
+    def forget_trails(self) -> None:
+        """Let go of what only `trails` needs."""
+        for kept in (self._fresh, self._followed, self._waiting, self._asked, self._imports):
+            kept.clear()
+
+    def settle(self) -> None:
+        """Have what was read remembered, and let go of where unread functions are."""
+        if self._cache is not None:
+            self._cache.save_facts()
+        for path, facts in self._facts.items():
+            if facts is not None:
+                self._facts[path] = facts._replace(unread=())
+
     def _follow(
         self, trail: tuple[str, str], find: Find, wanted: dict[str, set[str]]
     ) -> list[tuple[str, str]]:
@@ -268,6 +281,8 @@ def join(
         UnknownBases(settings.unknown_bases),
     )
     construction = _explore(index, store, sources, own, promise.classes, extend)
+    store.settle()
+    index.forget()
     flow = Flow(index, construction, own)
     targets = select_targets(index, construction, flow, own, promise.grouping)
     return (

@@ -11,6 +11,7 @@ import textwrap
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from devicelint.model import Location
@@ -60,7 +61,8 @@ _LAYOUT = frozenset(
 )
 
 
-def normalised(lines: Sequence[str]) -> str:
+@lru_cache(1024)
+def normalised(lines: tuple[str, ...]) -> str:
     """Write a statement without its layout, so that a formatter or a comment leaves it the same."""
     source = iter(textwrap.dedent("\n".join(lines)).splitlines(keepends=True))
     words: list[str] = []

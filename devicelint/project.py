@@ -74,14 +74,24 @@ MAX_LINES = 8
 class _FileTable:
     """One file's facts, by name."""
 
-    __slots__ = ("_again", "bindings", "classes", "facts", "functions", "imports", "summaries")
+    __slots__ = (
+        "_again",
+        "bindings",
+        "classes",
+        "functions",
+        "imports",
+        "process_groups",
+        "stars",
+        "summaries",
+    )
 
     def __init__(self, facts: ModuleFacts) -> None:
-        self.facts = facts
+        self.stars = facts.stars
+        self.process_groups = facts.process_groups
         self.imports = dict(facts.imports)
         self.bindings = dict(facts.bindings)
         self.classes: dict[str, ClassFacts] = {item.qualname: item for item in facts.classes}
-        self.functions = set(facts.functions)
+        self.functions = dict.fromkeys(facts.functions)
         self.summaries: dict[str, FunctionFacts] = {s.qualname: s for s in facts.summaries}
         #: name of what is defined several times -> definitions but the first
         self._again: dict[str, list[str]] = {}
@@ -168,6 +178,10 @@ class ProjectIndex:
         table = self.table(key[0])
         return table.classes.get(key[1]) if table else None
 
+    def forget(self) -> None:
+        """Let go of answers that are hardly ever asked for once the walk is done."""
+        self._methods.clear()
+
     # -- names ---------------------------------------------------------------------------------
 
     def resolve(self, path: str, name: str) -> tuple[Target, ...]:
@@ -230,7 +244,7 @@ class ProjectIndex:
             yield from self.resolve(path, ".".join([target, *parts[1:]]))
 
     def _starred(self, path: str, table: _FileTable, parts: list[str]) -> list[Target]:
-        for star in table.facts.stars:
+        for star in table.stars:
             if not self._is_there(path, star):
                 continue
             joiner = "" if star.endswith(".") else "."
@@ -261,7 +275,7 @@ class ProjectIndex:
 
     def _everything(self, path: str, table: _FileTable) -> Iterator[Target]:
         """Give every function that a file defines, for a name that only a run could tell."""
-        for qualname in table.facts.functions:
+        for qualname in table.functions:
             if "." not in qualname and not qualname.startswith("_"):
                 yield FunctionTarget((path, qualname))
 
@@ -314,6 +328,8 @@ class ProjectIndex:
         if prod(map(len, choices)) > MAX_LINES:
             return Ancestry(classes, tuple(externals), unknown, (classes,))
         orders = dict.fromkeys((key, *_c3(chosen)) for chosen in product(*choices))
+        if len(orders) == 1:
+            orders = {classes: None}
         return Ancestry(classes, tuple(externals), unknown, tuple(orders))
 
     def is_module(self, key: Key) -> bool:

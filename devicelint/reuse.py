@@ -91,5 +91,5 @@ def _class(facts: ClassFacts) -> ClassFacts:
 def _function(facts: FunctionFacts) -> FunctionFacts:
     return facts._replace(
         line=0,
-        calls=tuple(call.unplaced() for call in facts.calls),
+        calls=tuple(call._replace(place=0) for call in facts.calls),
     )

@@ -17,6 +17,7 @@ Span = tuple[Place, Place]
 _Node = ast.AST
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_IDLE = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -167,7 +168,11 @@ def _open(kind: str, span: Span, parent: Scope) -> Scope:
 
 def _all(item: _Todo, nodes: list[_Node], scope: Scope) -> Iterator[_Todo]:
     for node in nodes:
-        yield _Todo(node, scope, item.guard, item.block)
+        # most nodes are names that are read, and `ctx`: they bind nothing and hold nothing
+        if not isinstance(node, _IDLE) and not (
+            isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        ):
+            yield _Todo(node, scope, item.guard, item.block)
 
 
 def _statements(item: _Todo, body: list[ast.stmt], scope: Scope, guard: Guard) -> Iterator[_Todo]:

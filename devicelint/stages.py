@@ -126,6 +126,8 @@ class Run:
             glances = self._glances(workers, store)
             self._stopwatch.lap("gate")
             promise = self._read(store, workers, glances, find)
+            if self._cache is None:
+                glances = {}  # of what they told nothing is needed any more
             if is_small:
                 self._note_faults(store)
             self._tell("joining", 0, 0)
@@ -234,6 +236,7 @@ class Run:
             store.put(path, outcome)
             self._tell("reading", done, total)
         self._stopwatch.lap("facts")
+        store.forget_trails()
         return promise()
 
     def _note_faults(self, store: FactStore) -> None:

@@ -51,7 +51,7 @@ def select_targets(
         found[function[0]].append(candidate)
     for path in given:
         table = index.table(path)
-        for call in table.facts.process_groups if table is not None else ():
+        for call in table.process_groups if table is not None else ():
             found[path].append(_process_group(call))
     return {path: _file_targets(items) for path, items in sorted(found.items())}
 

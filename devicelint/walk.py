@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from devicelint.arguments import has_device, kept_calls, leaves_device_to_default
 from devicelint.callees import Bindings, Callee, CalleeResolver, State
@@ -41,19 +41,21 @@ _Stop = tuple[Where, int]
 _Classes = dict[Key | None, None]
 
 
-class _Visits(NamedTuple):
+@dataclass(slots=True)
+class _Visits:
     """Visits that have asked the same questions."""
 
-    asked: Asked
+    questions: Questions
     by_answers: dict[Answers, Visit]
-    by_class: dict[Key, Visit]
+    by_class: dict[Key, Visit] | None = None
+    #: what the questions are about, once a second class has come: most functions see but one
+    asked: Asked | None = None
 
     def forget_lacking(self) -> None:
         """Forget the visits that lacked functions which have been read by now."""
         for answers in [item for item, visit in self.by_answers.items() if visit.lacking]:
             del self.by_answers[answers]
-        for on in [item for item, visit in self.by_class.items() if visit.lacking]:
-            del self.by_class[on]
+        self.by_class = None
 
 
 class Walk:
@@ -76,7 +78,7 @@ class Walk:
         self._waiting: dict[Key, dict[_Stop, _Classes]] = {}
         self._kept: dict[Key, frozenset[int]] = {}
         #: visits of functions in a context, which need not be made again on classes like theirs
-        self._visits: dict[Where, dict[Questions, _Visits]] = {}
+        self._visits: dict[Where, list[_Visits]] = {}
         self._pushed: list[Push] = []
         self._lacking: list[Key] = []
 
@@ -130,7 +132,7 @@ class Walk:
                     visits.pop(on, None)
                 self._go(stop, classes)
         for where in {where for where, _ in again} & self._visits.keys():
-            for known in self._visits[where].values():
+            for known in self._visits[where]:
                 known.forget_lacking()
         self._run()
 
@@ -187,11 +189,15 @@ class Walk:
 
     def _known(self, where: Where, on: Key) -> Visit | None:
         """Find the visit on a class that gives the same answers."""
-        for questions, visits in self._visits.get(where, {}).items():
+        for visits in self._visits.get(where, ()):
+            if visits.asked is None:
+                visits.asked = asked_by(visits.questions)
+            if visits.by_class is None:
+                visits.by_class = {}
             alike = self._receivers.highest_alike(on, visits.asked)
             visit = visits.by_class.get(alike)
             if visit is None:
-                visit = visits.by_answers.get(self._receivers.answers(on, questions))
+                visit = visits.by_answers.get(self._receivers.answers(on, visits.questions))
             if visit is not None:
                 visits.by_class[alike] = visit
                 return visit
@@ -204,10 +210,12 @@ class Walk:
         visit = self._made(where, on)
         if not self._resolver.met_own_class:
             questions, answers = self._receivers.take_notes()
-            known = self._visits.setdefault(where, {})
-            if questions not in known:
-                known[questions] = _Visits(asked_by(questions), {}, {})
-            known[questions].by_answers[answers] = visit
+            known = self._visits.setdefault(where, [])
+            same = next((item for item in known if item.questions == questions), None)
+            if same is None:
+                known.append(_Visits(questions, {answers: visit}))
+            else:
+                same.by_answers[answers] = visit
         return visit
 
     def _made(self, where: Where, on: Key | None) -> Visit:

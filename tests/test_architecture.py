@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "settings",
         "reporters.settings",
     ),
+    ("sharing",),
     (
         "values",
         "files",
@@ -82,6 +83,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("extras", "receivers"),
     ("callees",),
     ("construction",),
+    ("walk",),
     ("flow", "groups"),
     ("targets",),
     ("analysis",),

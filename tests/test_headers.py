@@ -236,7 +236,7 @@ def chosen(
         path.write_text(text, encoding="utf-8")
     contents = {str(folder / name): (folder / name).read_bytes() for name in texts}
     found, _ = prospects(
-        contents,
+        contents.get,
         {path: read_headers(data) for path, data in contents.items()},
         Locator((), str(folder)).find,
         extra_bases,
@@ -510,7 +510,7 @@ def test_files_whose_imports_were_followed(tmp_path: Path) -> None:
     (tmp_path / "c.py").write_text("from a import Base\nclass A(Base): ...\n", encoding="utf-8")
     contents = {str(path): path.read_bytes() for path in sorted(tmp_path.iterdir())}
     _, consulted = prospects(
-        contents,
+        contents.get,
         {path: read_headers(data) for path, data in contents.items()},
         Locator((), str(tmp_path)).find,
         (),
@@ -542,7 +542,7 @@ def lost(
     find = Locator((), str(folder)).find
     index = ProjectIndex(facts.get, find, frozenset(), policy)
     found, _ = prospects(
-        contents,
+        contents.get,
         {path: read_headers(data) for path, data in contents.items()},
         find,
         (),

@@ -166,52 +166,51 @@ def test_a_small_run_starts_no_process(
 
 
 @pytest.fixture
-def contents() -> dict[str, bytes]:
-    return {
-        f"{number}.py": (
-            f"class C{number}(nn.Module):\n    x = {number}\n" + "# pad\n" * 9000
-        ).encode()
+def given() -> dict[str, SourceFile]:
+    texts = {
+        f"{number}.py": f"class C{number}(nn.Module):\n    x = {number}\n" + "# pad\n" * 9000
         for number in range(8)
     }
+    return {path: SourceFile(path, text.encode()) for path, text in texts.items()}
 
 
-def test_a_pool_gives_something_for_every_file(contents: dict[str, bytes], pools) -> None:
-    with Workers(2, contents) as pool:
-        glances = dict(pool.glance(contents))
-        facts = dict(pool.read({path: frozenset() for path in contents}, dict))
+def test_a_pool_gives_something_for_every_file(given: dict[str, SourceFile], pools) -> None:
+    with Workers(2, given) as pool:
+        glances = dict(pool.glance(given))
+        facts = dict(pool.read({path: frozenset() for path in given}, dict))
     assert pools == [2]
-    assert glances == {path: glance_at(data) for path, data in contents.items()}
-    assert facts == {path: read_facts(path, data, ()) for path, data in contents.items()}
+    assert glances == {path: glance_at(one.data) for path, one in given.items()}
+    assert facts == {path: read_facts(path, one.data, ()) for path, one in given.items()}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_what_reading_leads_to_is_read(jobs: int, contents: dict[str, bytes], pools) -> None:
+def test_what_reading_leads_to_is_read(jobs: int, given: dict[str, SourceFile], pools) -> None:
     """Files that are named on the way are read in the same go."""
-    paths = sorted(contents)
+    paths = sorted(given)
     steps = iter([paths[5:6], paths[6:], [], []])
 
     def further() -> dict[str, frozenset[str]]:
         return {path: frozenset() for path in next(steps, [])}
 
-    with Workers(jobs, contents) as pool:
+    with Workers(jobs, given) as pool:
         read = [path for path, _ in pool.read(dict.fromkeys(paths[:5], frozenset()), further)]
     assert sorted(read) == paths
     assert len(pools) == jobs - 1
 
 
-def dies(contents: Mapping[str, bytes], items: list[tuple[str]]) -> list[tuple[str, Glance]]:
+def dies(given: Mapping[str, SourceFile], items: list[tuple[str]]) -> list[tuple[str, Glance]]:
     """Look at files, and die of one of them."""
     for (path,) in items:
         if path == "3.py":
             os._exit(1)
-    return [(path, glance_at(contents[path])) for (path,) in items]
+    return [(path, glance_at(given[path].data)) for (path,) in items]
 
 
 def test_a_file_that_kills_its_process_costs_itself_alone(
-    contents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    given: dict[str, SourceFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_glance", dies)
-    with Workers(2, contents) as pool:
-        found = dict(pool.glance(contents))
-    assert found.keys() == contents.keys()
+    with Workers(2, given) as pool:
+        found = dict(pool.glance(given))
+    assert found.keys() == given.keys()
     assert [path for path, one in found.items() if not isinstance(one, Glance)] == ["3.py"]
