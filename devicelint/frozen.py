@@ -7,7 +7,8 @@ file.  What does not fit raises ValueError, TypeError or IndexError, for the rea
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+from typing import NoReturn, TypeAlias
 
 from devicelint.ir import (
     Basis,
@@ -43,13 +44,19 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 Frozen: TypeAlias = "bool | int | float | str | tuple[Frozen, ...] | None"
 
 
-def frozen(value: Json) -> Frozen:
-    """Turn lists into tuples, all the way down."""
-    if isinstance(value, list):
-        return tuple([frozen(item) for item in value])
-    if isinstance(value, dict):
-        raise ValueError("no objects are written")
-    return value
+def frozen(text: str) -> Frozen:
+    """Read JSON with tuples for lists; raises ValueError, also if there are objects in it."""
+    value = json.loads(text, object_pairs_hook=_refused)
+    return _tuple(value) if isinstance(value, list) else value
+
+
+def _refused(pairs: object) -> NoReturn:
+    raise ValueError("no objects are written")
+
+
+def _tuple(value: list[Json]) -> tuple[Frozen, ...]:
+    # a call for each list, not for each value in it: most are strings and numbers
+    return tuple([_tuple(item) if isinstance(item, list) else item for item in value])  # type: ignore[misc]
 
 
 # Facts
@@ -270,7 +277,13 @@ def basis_to(basis: Basis) -> Json:
 def basis_from(value: Frozen) -> Basis:
     """Give what a run was."""
     match value:
-        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted)):
+        case (
+            str(run),
+            tuple(files),
+            tuple(targets),
+            tuple(read),
+            tuple(consulted),
+        ):
             return Basis(
                 run,
                 dict(_file_from(item) for item in files),
