@@ -54,14 +54,23 @@ class Moves:
 
 
 def says_the_same(before: ModuleFacts, after: ModuleFacts) -> bool:
-    """Tell whether facts differ in positions only; `after` may know more functions."""
+    """Tell whether facts differ in positions only; `after` may know more functions.
+
+    A body that called nothing has no summary: where there is one now, it says something new.
+    """
     now = {item.qualname: item for item in after.summaries}
-    if any(item.qualname not in now for item in before.summaries):
+    if any(item.qualname not in now for item in before.summaries) or _bodies(before) != _bodies(
+        after
+    ):
         return False
     names = set(before.functions)
     return _plain(before, {item.qualname: item for item in before.summaries}, names) == _plain(
         after, {item.qualname: now[item.qualname] for item in before.summaries}, names
     )
+
+
+def _bodies(facts: ModuleFacts) -> set[str]:
+    return {item.qualname for item in facts.summaries if item.kind == "body"}
 
 
 def _plain(

@@ -331,6 +331,13 @@ SAYS_ANOTHER_THING = [
     ("import of another thing", "model", "import make", "import unused as make"),
     ("re-export of another thing", "__init__", "base import Base", "plain import Holder"),
     ("default", "base", "device=None", 'device="cpu"'),
+    ("tensor as a default", "base", "def build(self, n):", "def build(self, n=torch.ones(2)):"),
+    (
+        "call in a class body",
+        "base",
+        "    scale = 2\n",
+        "    scale = 2\n    print(torch.ones(2))\n",
+    ),
     ("parameter", "helper", "def make(n, device=None)", "def make(n, m=1, device=None)"),
     ("helper called no more", "model", "make(n))", "None)"),
     ("buffer no more", "model", 'self.register_buffer("long", make(n))', "self.long = make(n)"),
