@@ -20,7 +20,7 @@ from devicelint.flow import Flow
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
-from devicelint.reading import read_facts, read_more
+from devicelint.reading import read_each, read_facts
 from devicelint.settings import Settings
 from devicelint.targets import select_targets
 from devicelint.values import bare_name
@@ -179,27 +179,27 @@ class FactStore:
             # of what was read already nothing is needed
             facts = facts._replace(summaries=(), bindings=(), process_groups=())
             if path in self._found:
-                outcomes.append((path, self._more_found(path, facts, names)))
+                outcomes += [(path, item) for item in self._more_found(path, facts, names)]
             else:
                 given.append((path, facts, tuple(names)))
-        done: list[str] = []
+        done: dict[str, None] = {}
         for path, outcome in (*outcomes, *extend(given)):
             before = self._facts[path]
             if isinstance(outcome, ModuleFacts) and before is not None:
                 after = self._facts[path] = joined(before, outcome)
                 self._keep(path, after)
-                done.append(path)
+                done[path] = None
             elif isinstance(outcome, Diagnostic) and path not in self._found:
                 self.problems[path] = outcome
-        return done
+        return list(done)
 
     def _more_found(
-        self, path: str, facts: ModuleFacts, names: Iterable[str]
-    ) -> ModuleFacts | Diagnostic:
+        self, path: str, facts: ModuleFacts, names: Sequence[str]
+    ) -> list[ModuleFacts | Diagnostic]:
         try:
-            return read_more(path, self._found[path].data, facts, names)
+            return read_each(path, self._found[path].data, facts, names)
         except SourceError as error:
-            return error.told_of(path)
+            return [error.told_of(path)]
 
     def _read(self, path: str) -> ModuleFacts | None:
         outcome: ModuleFacts | Diagnostic

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from devicelint.facts import (
     extend_facts,
@@ -61,6 +61,20 @@ def read_more(
         return error.told_of(path)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run
         return _our_fault(path, error)
+
+
+def read_each(
+    path: str, data: bytes, facts: ModuleFacts, wanted: Sequence[str]
+) -> list[ModuleFacts | Diagnostic]:
+    """Read further functions of a file; one that is at fault does not cost the others.
+
+    So what is known of a file does not depend on what was asked for together.
+    """
+    news = read_more(path, data, facts, wanted)
+    if isinstance(news, ModuleFacts) or len(wanted) == 1:
+        return [news]
+    each = (read_more(path, data, facts, [name]) for name in wanted)
+    return [*(item for item in each if isinstance(item, ModuleFacts)), news]
 
 
 def _extend_anew(text: str, data: bytes, facts: ModuleFacts, names: list[str]) -> ModuleFacts:

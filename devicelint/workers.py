@@ -24,7 +24,7 @@ from devicelint.glance import glance_at
 from devicelint.ir import Glance, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.parsing import deepen
-from devicelint.reading import judge_file, read_facts, read_more
+from devicelint.reading import judge_file, read_each, read_facts
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -77,7 +77,10 @@ class Workers:
         yield from self._spread(_read, [*wanted.items()], lambda: [*further().items()])
 
     def extend(self, wanted: Iterable[_Extend]) -> Iterator[tuple[str, ModuleFacts | Diagnostic]]:
-        """Read further functions of files, given their facts and what is named for each."""
+        """Read further functions of files, given their facts and what is named for each.
+
+        A file comes up several times if one of its functions is at fault.
+        """
         yield from self._spread(_extend, list(wanted))
         if self._pool is not None and not self._is_prepared:
             from concurrent.futures.process import BrokenProcessPool
@@ -271,17 +274,13 @@ def _read(
 def _extend(
     sources: Mapping[str, SourceFile], items: Sequence[_Extend]
 ) -> list[tuple[str, ModuleFacts | Diagnostic]]:
-    return [
-        (
-            path,
-            _done_with(
-                path,
-                sources[path],
-                functools.partial(read_more, path, facts=facts, wanted=names),
-            ),
-        )
-        for path, facts, names in items
-    ]
+    results: list[tuple[str, ModuleFacts | Diagnostic]] = []
+    for path, facts, names in items:
+        read = functools.partial(read_each, path, facts=facts, wanted=names)
+        outcome = _done_with(path, sources[path], read)
+        outcomes = [outcome] if isinstance(outcome, Diagnostic) else outcome
+        results += [(path, item) for item in outcomes]
+    return results
 
 
 def _import_analysis() -> None:

@@ -15,7 +15,9 @@ import pytest
 from devicelint.engine import analyse
 from devicelint.files import SourceFile
 from devicelint.gate import LARGE_RUN
-from devicelint.model import Analysis
+from devicelint.ir import ModuleFacts
+from devicelint.model import Analysis, Diagnostic
+from devicelint.reading import read_each, read_facts
 from devicelint.settings import Settings
 
 HEADER = "import torch\nfrom torch import nn\n\n\n"
@@ -209,3 +211,38 @@ def test_a_star_import_of_a_module_without_a_file(tmp_path: Path) -> None:
         + "        self.x = torch.zeros(3)\n        self.y = compiled()\n",
     }
     assert found(check(tmp_path, files)) == [("p/a.py", "DVL001", "A.__init__")]
+
+
+# A function at fault ------------------------------------------------------------------------------
+
+TWO = """\
+import torch
+
+
+def good(n):
+    return torch.zeros(n)
+
+
+def bad(n):
+    return torch.zeros(n) n
+
+
+def last(n):
+    return torch.ones(n)
+"""
+
+
+@pytest.mark.parametrize("wanted", [["good", "bad"], ["bad", "last", "good"], ["last", "good"]])
+def test_a_function_at_fault_does_not_cost_those_asked_for_with_it(wanted: list[str]) -> None:
+    facts = read_facts("a.py", TWO.encode(), ())
+    assert isinstance(facts, ModuleFacts)
+    outcomes = read_each("a.py", TWO.encode(), facts, wanted)
+    read = {
+        summary.qualname
+        for item in outcomes
+        if isinstance(item, ModuleFacts)
+        for summary in item.summaries
+    }
+    assert read - {"<module>"} == {*wanted} - {"bad"}
+    faults = [item for item in outcomes if isinstance(item, Diagnostic)]
+    assert [fault.line for fault in faults] == ([9] if "bad" in wanted else [])
