@@ -113,11 +113,24 @@ def read(path: str | Path) -> bytes:
 
 def on_disk(place: str) -> OnDisk:
     """Say what a file is like without reading it, or raise `SourceError`."""
+    status = _status(place)
+    return OnDisk(place, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def content_of(place: str) -> bytes | OnDisk:
+    """Say what a file is like if it can be read again later, else read it; raises `SourceError`.
+
+    A pipe gives its bytes once, and the files of `/proc` are told to be empty.
+    """
+    status = _status(place)
+    return on_disk(place) if stat.S_ISREG(status.st_mode) and status.st_size else read(place)
+
+
+def _status(place: str) -> os.stat_result:
     try:
-        status = os.stat(place)
+        return os.stat(place)
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from error
-    return OnDisk(place, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 #: The first two lines, in which the cookie of PEP 263 must be.

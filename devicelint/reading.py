@@ -22,7 +22,7 @@ from devicelint.gate import sets_up_process_group
 from devicelint.ir import ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Finding, Policy
 from devicelint.outline import normalised, outline
-from devicelint.parsing import parse
+from devicelint.parsing import fault_of, parse
 from devicelint.rules import RULES
 
 #: What the parser raises.
@@ -106,6 +106,9 @@ def judge_file(
 
     try:
         return judge(decode(data).utf8, targets, policy, RULES)
+    except SyntaxError as error:
+        # what was read of the file did parse, and not all is read: see `outline`
+        return fault_of(path, data) or _our_fault(path, error)
     except SourceError as error:
         return error.told_of(path)
     except Exception as error:  # noqa: BLE001 - one file's fault must not cost the run

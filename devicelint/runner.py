@@ -22,9 +22,9 @@ from devicelint.files import (
     Decoded,
     SourceError,
     SourceFile,
+    content_of,
     decode,
     encode,
-    on_disk,
     write_atomic,
 )
 from devicelint.fixer import FixResult, fix_text, select_edits, verify
@@ -148,7 +148,7 @@ def read_sources(
     problems = [*discovery.diagnostics]
     for path in discovery.files:
         try:
-            sources.append(SourceFile(path, on_disk(os.path.join(request.cwd, path))))
+            sources.append(SourceFile(path, content_of(os.path.join(request.cwd, path))))
         except SourceError as error:
             problems.append(error.told_of(path))
     if sum(source.size for source in sources) <= LARGE_RUN:

@@ -302,7 +302,8 @@ def _analysis(
     """Put together what one source yielded; its diagnostics bear its path as the user knows it."""
     problems = [problem] if problem is not None else []
     if isinstance(judged, Diagnostic):
-        problems.append(judged)
+        # a fault of the file comes up wherever all of it is read
+        problems += [judged] if judged != problem else []
         judged = ()
     named = tuple(replace(item, path=source.path) for item in problems)
     return Analysis(judged, named, looked)

@@ -5,10 +5,13 @@ In: a project of more bytes than a small run has.  Out: tests.  Never here: how 
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from devicelint import stages
 from devicelint.cache import Cache
 from devicelint.engine import analyse
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
@@ -179,6 +182,55 @@ def test_a_large_project_is_silenced(project: Path) -> None:
     left = check(request(project), Settings())
     assert not left.findings
     assert sum(len(one.suppressed) for one in left.files) == COUNT + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_pipe_is_read_once_and_held(project: Path, is_large: bool) -> None:
+    """As of `devicelint check <(git show HEAD:model.py)`."""
+    pipe = project / "pipe.py"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(BASE,), daemon=True)
+    writer.start()
+    paths = (".", "pipe.py") if is_large else ("pipe.py",)
+    report = check(Request(project, paths, jobs=1), Settings())
+    writer.join(10)
+    assert not report.diagnostics
+    assert [finding.code for path, finding in report.findings if path == "pipe.py"] == ["DVL003"]
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs /proc")
+def test_a_file_that_is_told_to_be_empty(project: Path) -> None:
+    report = check(Request(project, ("/proc/version",), jobs=1), Settings())
+    assert [one.message for one in report.diagnostics] == ["syntax error: invalid syntax"]
+
+
+BROKEN = """\
+from torch import nn, zeros
+
+
+class Broken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = zeros(3)
+
+
+def elsewhere(n):
+    return n n
+"""
+
+
+@pytest.mark.parametrize("limit", [0, LARGE_RUN])
+def test_a_syntax_error_elsewhere_is_told_once(
+    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `zeros` is where it is called, only the names of the whole file tell."""
+    monkeypatch.setattr(stages, "LARGE_RUN", limit)
+    given = [SourceFile("broken.py", BROKEN.encode())]
+    result = analyse(given, Settings(), jobs=1, cwd=tmp_path)["broken.py"]
+    assert [(one.line, one.message) for one in result.diagnostics] == [
+        (11, "syntax error: invalid syntax")
+    ]
 
 
 def test_what_a_file_is_like(tmp_path: Path) -> None:
