@@ -44,6 +44,7 @@ class Growth:
     large: str
     large_bytes: int
     large_seconds: float
+    large_peak_mb: float
     ratio: float
 
 
@@ -106,6 +107,7 @@ def grown(
         large_name,
         large_size,
         median(one.seconds for one in large_samples),
+        median(one.peak_mb for one in large_samples),
         median(_ratios(large_samples, samples)) / (large_size / size),
     )
 
@@ -208,12 +210,13 @@ def stage_table(pairs: Sequence[Pair]) -> str:
 def growth_table(growths: Iterable[Growth]) -> str:
     """Lay out how time grows with bytes."""
     return _table(
-        ("growth", "MB", "seconds", "of", "MB", "seconds", "of what bytes predict"),
+        ("growth", "MB", "seconds", "peak MB", "of", "MB", "seconds", "of what bytes predict"),
         (
             (
                 one.large,
                 f"{one.large_bytes / 1e6:.0f}",
                 _seconds(one.large_seconds),
+                f"{one.large_peak_mb:.0f}",
                 one.small,
                 f"{one.small_bytes / 1e6:.0f}",
                 _seconds(one.small_seconds),

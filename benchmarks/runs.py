@@ -78,9 +78,9 @@ def tell(text: str) -> None:
 # The steps ---------------------------------------------------------------------------------------
 
 
-def cold_step(folder: Path) -> Step:
-    """Check a tree without a cache."""
-    return Step("devicelint", (*TREE, "--no-cache", "."), folder, (0, 1, 2))
+def cold_step(folder: Path, *paths: str) -> Step:
+    """Check a tree, or some paths in it, without a cache."""
+    return Step("devicelint", (*TREE, "--no-cache", *(paths or ("."))), folder, (0, 1, 2))
 
 
 def warm_step(folder: Path, cache: Path, before: Callable[[], None] = lambda: None) -> Step:
@@ -218,12 +218,17 @@ def empty(bench: Bench) -> Iterator[Pair]:
 
 
 def growth(bench: Bench) -> Iterator[Growth]:
-    """Time three packages together and one alone, in turn."""
+    """Time three packages and one alone, in turn: side by side they import each other."""
     small, large = bench.tree("vllm"), bench.tree(*PACKAGES)
-    samples, large_samples = alternate((cold_step(small), cold_step(large)), bench.runs)
-    yield grown(
-        ("vllm", size_of(small), samples), (" + ".join(PACKAGES), size_of(large), large_samples)
-    )
+    apart = [bench.tree(name).name for name in PACKAGES]
+    ways = {
+        "in one folder": cold_step(large),
+        "in three": cold_step(bench.scratch, *apart),
+    }
+    samples, *others = alternate((cold_step(small), *ways.values()), bench.runs)
+    for way, large_samples in zip(ways, others, strict=True):
+        name = f"{' + '.join(PACKAGES)}, {way}"
+        yield grown(("vllm", size_of(small), samples), (name, size_of(large), large_samples))
 
 
 def callgrind(bench: Bench) -> Iterator[Count]:
