@@ -80,7 +80,7 @@ def tell(text: str) -> None:
 
 def cold_step(folder: Path, *paths: str) -> Step:
     """Check a tree, or some paths in it, without a cache."""
-    return Step("devicelint", (*TREE, "--no-cache", *(paths or ("."))), folder, (0, 1, 2))
+    return Step("devicelint", (*TREE, "--no-cache", *(paths or (".",))), folder, (0, 1, 2))
 
 
 def warm_step(folder: Path, cache: Path, before: Callable[[], None] = lambda: None) -> Step:

@@ -67,16 +67,16 @@ class Visit:
 _Link = tuple[tuple[Key, ...], Key | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Calls:
     """What each call may run, on whichever class, in the order in which it came up.
 
-    Most calls may run one thing, and most of these are the same: 100,000 calls of vLLM, SGLang and
-    transformers together lead to 18,000 different places.
+    Most calls may run one thing, and often the same one: the 83,000 calls that are reached in vLLM,
+    SGLang and transformers together have 17,000 different answers.
     """
 
-    _by_function: dict[Key, list[Collection[Runnable]]]
-    _known: dict[tuple[Runnable, ...], tuple[Runnable, ...]]
+    _by_function: dict[Key, list[Collection[Runnable]]] = field(default_factory=dict)
+    _known: dict[tuple[Runnable, ...], tuple[Runnable, ...]] = field(default_factory=dict)
 
     def note(self, where: CallKey, target: Runnable) -> None:
         """Add to what a call may run."""
@@ -105,7 +105,7 @@ class Construction:
     """What was reached."""
 
     sites: dict[CallKey, Reach] = field(default_factory=dict)
-    calls: Calls = field(default_factory=lambda: Calls({}, {}))
+    calls: Calls = field(default_factory=Calls)
     callers: dict[Key, dict[CallKey, None]] = field(default_factory=dict)
     #: calls of helpers whose device parameter defaults to a fixed device
     defaulted: dict[CallKey, None] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Look for findings in the sources of a project, if there can be any.
 
-In: sources as bytes and the settings.  Out: findings and diagnostics for each source.  Never here:
+In: sources and the settings.  Out: findings and diagnostics for each source.  Never here:
 discovery, selection, output; or an import of what analysing takes before a source is to be
 analysed: `may_find` says beforehand whether that is worth it.
 """

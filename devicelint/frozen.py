@@ -277,13 +277,7 @@ def basis_to(basis: Basis) -> Json:
 def basis_from(value: Frozen) -> Basis:
     """Give what a run was."""
     match value:
-        case (
-            str(run),
-            tuple(files),
-            tuple(targets),
-            tuple(read),
-            tuple(consulted),
-        ):
+        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted)):
             return Basis(
                 run,
                 dict(_file_from(item) for item in files),

@@ -53,7 +53,7 @@ _MASK = (1 << _BITS) - 1
 def placed(start: Point, end: Point, statement: tuple[int, int]) -> int:
     """Write where a call starts and ends and its statement's lines as one number.
 
-    As three pairs they take 300 bytes, and there is a call for every 500 bytes that are checked.
+    As three pairs of numbers they would take four times the memory.
     """
     place = 0
     for number in (*start, *end, *statement):

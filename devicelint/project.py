@@ -392,7 +392,7 @@ class ProjectIndex:
     def _inherited(self, key: Key, name: str) -> tuple[tuple[Key, Key], ...]:
         """Find a method; a class with one base that adds nothing asks that, and remembers nothing.
 
-        In transformers 5.24.0, 11,000 classes are asked for 300,000 methods.
+        In transformers 5.24.0, 11,000 classes are asked for 66,000 methods.
         """
         parent = self.parent(key)
         if parent is None:

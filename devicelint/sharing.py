@@ -2,7 +2,7 @@
 
 In: strings and tuples of them.  Out: an equal one, made earlier.  Never here: what they mean.
 
-Facts repeat themselves: more than half of what those of transformers 5.24.0 are made of has been
+Facts repeat themselves: of the 177 MB that those of vLLM, SGLang and transformers took, 96 were
 there before.  What is one object takes memory once, and is sent once from process to process.
 """
 

@@ -1,6 +1,6 @@
 """Run the stages over sources in which there may be something to find: from glance to findings.
 
-In: sources as bytes, settings, the cache.  Out: findings and diagnostics for each source.  Never
+In: sources, settings, the cache.  Out: findings and diagnostics for each source.  Never
 here: discovery, selection, suppression, output.  Files that the given ones import are read where
 they are found, and never changed or executed.
 """

@@ -63,7 +63,7 @@ def test_what_a_call_may_run_is_kept_in_order_and_once(numbers: list[int]) -> No
         Callee(("a.py", f"f{number}"), None, False) if number % 2 else External(f"f{number}")
         for number in numbers
     ]
-    calls = Calls({}, {})
+    calls = Calls()
     for target in targets:
         calls.note((("a.py", "g"), 2), target)
     assert list(calls.of(("a.py", "g"), 2)) == list(dict.fromkeys(targets))
