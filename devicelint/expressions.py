@@ -55,7 +55,8 @@ def store(frame: Frame, target: ast.expr, value: Value, source: ast.expr | None)
         case ast.Attribute(value=base, attr=attr):
             _store_attribute(frame, base, attr, value)
         case ast.Subscript(value=base, slice=index):
-            evaluate(frame, index)
+            # an index on another device than the tensor is refused
+            frame.meet(evaluate(frame, base), evaluate(frame, index))
             _store_item(frame, base, index, value)
         case ast.Starred(value=inner):
             store(frame, inner, value, None)
@@ -175,7 +176,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
 
 def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     base = evaluate(frame, node.value)
-    evaluate(frame, node.slice)
+    frame.meet(base, evaluate(frame, node.slice))
     match node.slice:
         case ast.Constant(value=int(index)) if not isinstance(index, bool):
             return element(base, index)

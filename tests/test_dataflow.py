@@ -13,6 +13,7 @@ from textwrap import dedent, indent
 
 import pytest
 
+from devicelint.engine import check_text
 from devicelint.facts import extend_facts, extend_facts_from, extract_facts, joined
 from devicelint.ir import (
     STREAM_CONTEXT,
@@ -505,3 +506,30 @@ def test_nested_function_is_not_read_from_its_place() -> None:
 def test_annotation_or_use_tells_a_tensor_parameter() -> None:
     facts = init("x = b.detach()", "a: torch.Tensor | None, b, c: int")
     assert facts.tensor_params == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "line", ["w[torch.arange(n), 0] = 1.0", "self.row = w[torch.arange(n)]"], ids=["into", "from"]
+)
+def test_an_index_goes_where_its_tensor_goes(line: str) -> None:
+    """A tensor refuses an index that is on another device."""
+    text = f"""
+import torch
+from torch import nn
+
+
+class A(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        w = torch.zeros(n, n)
+        {line}
+        self.w = nn.Parameter({{}})
+"""
+    alike = {item.callable: item for item in check_text(text.format("w"))}
+    assert alike["torch.arange"].group == alike["torch.zeros"].group != ""
+    assert alike["torch.arange"].fix is not None and alike["torch.arange"].fix.edits
+    # the legacy constructor refuses what is not on the CPU
+    apart = {item.callable: item for item in check_text(text.format("torch.FloatTensor(w)"))}
+    for name in ("torch.arange", "torch.zeros"):
+        fix = apart[name].fix
+        assert fix is not None and not fix.edits
