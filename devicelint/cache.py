@@ -26,11 +26,13 @@ from devicelint.frozen import (
     facts_from,
     findings_from,
     findings_to,
+    footprint_from,
+    footprint_to,
     frozen,
     results_from,
     results_to,
 )
-from devicelint.ir import Basis, ModuleFacts
+from devicelint.ir import Basis, Footprint, ModuleFacts
 from devicelint.model import Finding, Results
 
 #: Facts and results depend on the program and on the grammar of the Python that runs it.
@@ -39,8 +41,8 @@ VERSION = f"5:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
 #: Entries that were not used for so long are dropped (30 days).
 _LIFETIME = 30 * 24 * 3600
 #: So many results of whole runs are kept (each is another choice of paths or settings), with what
-#: the last one over each choice of paths was.
-_RUNS = 24
+#: the last one over each choice of paths was and has asked for.
+_RUNS = 36
 
 _SCHEMA = """
 create table if not exists files (path text primary key, stamp text, digest text);
@@ -163,9 +165,18 @@ class Cache:
         """Remember what a run was."""
         self._new_runs[digest] = json.dumps(basis_to(basis), ensure_ascii=False)
 
+    def footprint(self, run: str) -> Footprint | None:
+        """Give what a run has asked for."""
+        return self._ask("runs", f"{run} asked", footprint_from)
+
+    def keep_footprint(self, run: str, footprint: Footprint) -> None:
+        """Remember what a run has asked for."""
+        self._new_runs[f"{run} asked"] = json.dumps(footprint_to(footprint), ensure_ascii=False)
+
     def use(self, *digests: str) -> None:
         """Note that what is known of runs was of use, so that it is kept."""
-        self._used_runs.update(digests)
+        for digest in digests:
+            self._used_runs.update((digest, f"{digest} asked"))
 
     def _ask(self, table: str, digest: str, read: Callable[[Frozen], _Answer]) -> _Answer | None:
         if self._database is None:

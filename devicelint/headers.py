@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from devicelint.ir import FileHeaders
+from devicelint.ir import FileHeaders, Meaning
 from devicelint.sharing import same
 
 # Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
@@ -111,17 +111,15 @@ _TARGETS = re.compile(
 )
 
 
-def imported_from(data: bytes, name: str) -> list[str]:
-    """Give what a name is imported from, wherever that stands in a file's bytes."""
-    return [
-        target for bound, target in _imports_of(_normalised(data), [name.encode()]) if bound == name
-    ]
-
-
-def is_bound_otherwise(data: bytes, name: str) -> bool:
-    """Tell a name that a star import or an assignment in a file's bytes may give a meaning."""
+def meaning_of(data: bytes, name: str) -> Meaning:
+    """Say what a name may mean by a file's bytes: what it is imported from, wherever that stands,
+    and whether a star import or an assignment gives it a meaning."""
     text = _normalised(data)
-    return b"import *" in text or _is_assigned(name.encode(), text)
+    found = _imports_of(text, [name.encode()])
+    return Meaning(
+        tuple(target for bound, target in found if bound == name),
+        b"import *" in text or _is_assigned(name.encode(), text),
+    )
 
 
 def _normalised(data: bytes) -> bytes:

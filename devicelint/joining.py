@@ -17,7 +17,7 @@ from devicelint.extras import Extras
 from devicelint.facts import joined
 from devicelint.files import SourceError, SourceFile, on_disk
 from devicelint.flow import Flow
-from devicelint.ir import ModuleFacts
+from devicelint.ir import Consulted, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
 from devicelint.reading import read_each, read_facts
@@ -66,6 +66,10 @@ class FactStore:
             self._keep(path, outcome)
         else:
             self.problems[path] = outcome
+
+    def hold(self, path: str, facts: ModuleFacts) -> None:
+        """Take facts as those of a given file, without having them remembered."""
+        self._facts[path] = facts
 
     def claim(self, path: str) -> bool:
         """Tell whether a given file is still to be read, which is then up to who asks."""
@@ -255,13 +259,36 @@ class Promise:
     grouping: Sequence[str]
     #: the files that may hold a suppression of this tool's own
     directives: Sequence[str]
-    #: the files whose imports were followed to tell
-    consulted: frozenset[str]
+    #: what was looked up in files to tell
+    consulted: Consulted
 
     def first(self) -> Mapping[str, frozenset[str]]:
         """Give the files to read first, and what of each."""
         none: frozenset[str] = frozenset()
         return {path: self.classes.get(path, none) for path in (*self.classes, *self.grouping)}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What the facts of many files say together; all by absolute path."""
+
+    #: the candidates of the files that were given
+    targets: Mapping[str, FileTargets]
+    looked: Mapping[str, Looked]
+    index: ProjectIndex
+    construction: Construction
+    flow: Flow
+    chains: Mapping[Key, tuple[Key, ...]]
+
+
+def index_of(store: FactStore, find: Find, settings: Settings) -> ProjectIndex:
+    """Give an index over what was read of each file."""
+    return ProjectIndex(
+        store.load,
+        find,
+        frozenset(settings.extra_bases),
+        UnknownBases(settings.unknown_bases),
+    )
 
 
 def join(
@@ -272,22 +299,22 @@ def join(
     own: Extras,
     promise: Promise,
     extend: Extend,
-) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
-    """Join the facts and choose the candidates of the files that were given, by absolute path."""
-    index = ProjectIndex(
-        store.load,
-        find,
-        frozenset(settings.extra_bases),
-        UnknownBases(settings.unknown_bases),
-    )
+) -> Joined:
+    """Join the facts and choose the candidates of the files that were given."""
+    index = index_of(store, find, settings)
     construction = _explore(index, store, sources, own, promise.classes, extend)
     store.settle()
     index.forget()
     flow = Flow(index, construction, own)
-    targets = select_targets(index, construction, flow, own, promise.grouping)
-    return (
+    chains = construction.chains()
+    targets = select_targets(index, construction, flow, own, chains, promise.grouping)
+    return Joined(
         {path: item for path, item in targets.items() if path in sources},
         _looked_at(index, construction, promise.directives),
+        index,
+        construction,
+        flow,
+        chains,
     )
 
 

@@ -166,8 +166,8 @@ class Candidate:
     target: str
     also: tuple[Sink, ...]
     import_time: bool
-    #: names the constructions whose values meet ("" if this one meets none): all or none of them
-    #: get a device
+    #: names the constructions of a file whose values meet ("" if this one meets none): all or none
+    #: of them get a device
     group: str = ""
     #: one of them, perhaps in another file, is drawn at random
     drawn_together: bool = False

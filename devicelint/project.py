@@ -154,6 +154,10 @@ class ProjectIndex:
         self._parents: dict[Key, Key | None] = {}
         self._setters: dict[Key, Mapping[str, Key]] = {}
         self._methods: dict[tuple[Key, str, Key | None], tuple[tuple[Key, Key], ...]] = {}
+        #: the methods that were looked for, by name
+        self._sought: set[str] = set()
+        #: the files of which everything was asked for, whatever its name
+        self.listed: set[str] = set()
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -181,6 +185,17 @@ class ProjectIndex:
     def forget(self) -> None:
         """Let go of answers that are hardly ever asked for once the walk is done."""
         self._methods.clear()
+
+    def asked(self) -> frozenset[str]:
+        """Give every part of every name that was looked up in a file or as a method."""
+        names = {part for _, name in self._targets for part in name.split(".")}
+        return frozenset(names | self._sought)
+
+    def setters(self) -> Iterator[str]:
+        """Give the names of the setters of all classes."""
+        for table in self._tables.values():
+            for facts in table.classes.values() if table is not None else ():
+                yield from (name for name, _ in facts.setters)
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -275,6 +290,7 @@ class ProjectIndex:
 
     def _everything(self, path: str, table: _FileTable) -> Iterator[Target]:
         """Give every function that a file defines, for a name that only a run could tell."""
+        self.listed.add(path)
         for qualname in table.functions:
             if "." not in qualname and not qualname.startswith("_"):
                 yield FunctionTarget((path, qualname))
@@ -381,6 +397,7 @@ class ProjectIndex:
         With `after`, the search starts behind that class in the order of resolution, as `super()`
         in one of its methods does.
         """
+        self._sought.add(name)
         if after is None:
             return self._inherited(key, name)
         known = self._methods.get((key, name, after))
