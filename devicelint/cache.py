@@ -18,6 +18,7 @@ from time import time
 from typing import TypeVar
 
 from devicelint import __version__
+from devicelint.cache_folder import MARKS
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.frozen import (
     Frozen,
@@ -52,9 +53,6 @@ create table if not exists runs (digest text primary key, data text, used real);
 #: The facts of so many files are written in one transaction.
 _AT_ONCE = 200
 
-#: The mark by which backup programs, and `devicelint clean`, know a cache.
-_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of devicelint.\n"
-
 _Answer = TypeVar("_Answer")
 
 
@@ -80,7 +78,7 @@ class Cache:
         file = self._folder / f"{VERSION.replace(':', '-')}.db"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
+            for name, text in MARKS.items():
                 if not (self._folder / name).exists():
                     (self._folder / name).write_text(text, encoding="utf-8")
             self._database = sqlite3.connect(file, timeout=1.0)

@@ -125,7 +125,6 @@ def test_exit_code_of_check(files: dict[str, str], args: list[str], code: int) -
         ["explain"],
         ["chek"],
         ["config", "--config", "x"],
-        ["clean", "--cache-dir", "."],
     ],
 )
 def test_wrong_words_are_one_line_and_exit_2(args: list[str]) -> None:
@@ -517,23 +516,6 @@ def test_show_settings() -> None:
         text = run(command, "--show-settings", "--select", "DVL001", "--config", "ignore = []").out
         assert 'select = ["DVL001"]  # command line\n' in text
         assert run(command, "--show-settings", "--isolated").code == 0
-
-
-def test_clean(folder: Path) -> None:
-    assert run("clean").code == 0
-    put(".devicelint_cache/sub/x", "x")
-    put("kept.py", "x")
-    assert run("clean").code == 0
-    put("elsewhere/CACHEDIR.TAG", "")
-    assert run("clean", "--cache-dir", "elsewhere").code == 0
-    assert [path.name for path in folder.iterdir()] == ["kept.py"]
-
-
-def test_clean_follows_no_link() -> None:
-    put("precious/file", "x")
-    os.symlink("precious", ".devicelint_cache")
-    assert run("clean").code == 2
-    assert Path("precious/file").exists()
 
 
 def test_every_command_has_help() -> None:
