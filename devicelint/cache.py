@@ -18,7 +18,7 @@ from time import time
 from typing import TypeVar
 
 from devicelint import __version__
-from devicelint.cache_folder import MARKS
+from devicelint.cache_folder import prepare
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.frozen import (
     Frozen,
@@ -77,10 +77,7 @@ class Cache:
     def _open(self, *, again: bool = True) -> None:
         file = self._folder / f"{VERSION.replace(':', '-')}.db"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for name, text in MARKS.items():
-                if not (self._folder / name).exists():
-                    (self._folder / name).write_text(text, encoding="utf-8")
+            prepare(self._folder)
             self._database = sqlite3.connect(file, timeout=1.0)
             self._database.executescript(_SCHEMA)
             rows = self._database.execute("select path, stamp, digest from files")

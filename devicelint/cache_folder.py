@@ -1,11 +1,13 @@
-"""The folder of the cache: which of the files in it are devicelint's own.
+"""The folder of the cache: its marks, and which of the files in it are devicelint's own.
 
-In: a folder.  Out: the names of what is in it, devicelint's and everybody else's.  Never here: what
-a database holds, a write, or a guess: what is not surely devicelint's own is somebody else's.
+In: a folder.  Out: the folder, marked if it is devicelint's alone; the names of what is in it.
+Never here: what a database holds, a removal, or a guess: what is not surely devicelint's own is
+somebody else's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -32,6 +34,29 @@ MARKS: Final[Mapping[str, str]] = MappingProxyType(
 #: A database of any version (`5-0.1.0-3.11.db`, see `cache.VERSION`), and what SQLite keeps beside
 #: it.  As narrow as that, so that `2024-06-01.12.db` is nobody's cache.
 _DATABASE = re.compile(r"\d{1,3}-\d+\.\d[\w.+!]*-\d\.\d+\.db(-journal|-wal|-shm)?", flags=re.ASCII)
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder if it is not there, and mark it if it holds nothing else; raises OSError.
+
+    A `.gitignore` in a folder that has other files, or will have, would hide them from git, and
+    from devicelint: `--cache-dir .` would leave no file to check.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if all((folder / name).exists() for name in MARKS):
+        return
+    if is_lived_in(folder) or contents_of(folder).others:
+        return
+    for name, text in MARKS.items():
+        # `x`: two runs may be at it, and no link that is there is written through.
+        with contextlib.suppress(FileExistsError), open(folder / name, "x", encoding="utf-8") as f:
+            f.write(text)
+
+
+def is_lived_in(folder: Path) -> bool:
+    """Tell whether a folder is its user's even if it is empty."""
+    places = (os.curdir, os.path.expanduser("~"))
+    return any(os.path.isdir(place) and os.path.samefile(folder, place) for place in places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ database holds.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -245,3 +246,62 @@ def test_clean_keeps_a_folder_that_cannot_be_removed(monkeypatch: pytest.MonkeyP
 def test_the_databases_of_this_version_are_its_own() -> None:
     a_cache("shared")
     assert contents_of(Path("shared")).own == (DATABASE, ".gitignore", "CACHEDIR.TAG")
+
+
+# Marking -----------------------------------------------------------------------------------------
+
+
+def test_a_folder_with_other_files_is_not_marked() -> None:
+    put("shared/b.py", FOUND)
+    for place in (".", "shared"):
+        for _ in range(2):
+            code, out, _ = run("check", "--cache-dir", place, "--output-format", "concise")
+            assert (code, out.count("DVL001")) == (1, 2)
+        assert names(place) & {DATABASE, *MARKS} == {DATABASE}
+
+
+@pytest.mark.parametrize("already", [[], ["CACHEDIR.TAG"], [DATABASE, "CACHEDIR.TAG"]])
+@pytest.mark.parametrize("place", ["c", "deep/er/c"])
+def test_a_folder_of_its_own_is_marked(place: str, already: list[str]) -> None:
+    if already:
+        run("check", "--cache-dir", place)
+        for name in names(place) - set(already):
+            (Path(place) / name).unlink()
+    run("check", "--cache-dir", place)
+    assert names(place) == {DATABASE, *MARKS}
+    for name, text in MARKS.items():
+        assert (Path(place) / name).read_text(encoding="utf-8") == text
+
+
+def test_an_empty_folder_is_marked() -> None:
+    Path("c").mkdir()
+    run("check", "--cache-dir", "c")
+    assert names("c") == {DATABASE, *MARKS}
+
+
+def test_an_empty_folder_that_is_lived_in_is_not_marked(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for place in (here, tmp_path / "home"):
+        run("check", "--cache-dir", str(place), str(folder))
+        assert names(place) == {DATABASE}
+
+
+def test_marks_are_not_written_through_links() -> None:
+    Path("c").mkdir()
+    os.symlink("../target", "c/.gitignore")
+    assert run("check", "--cache-dir", "c")[0] == 1
+    assert not Path("target").exists()
+
+
+def test_a_marked_cache_keeps_working() -> None:
+    put("c/notes.txt")
+    a_cache("c")
+    Path("c", DATABASE).unlink()
+    for known in (0, 1):
+        err = run("check", "--cache-dir", "c", "--verbose")[2]
+        assert re.search(r"cache: .*\b(\d) of", err)[1] == str(known)  # type: ignore[index]
+    assert names("c") == {DATABASE, *MARKS, "notes.txt"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from devicelint.cache_folder import contents_of
+from devicelint.cache_folder import contents_of, is_lived_in
 from devicelint.commands.options import CACHE
 from devicelint.commands.output import print_text
 from devicelint.reporters.layout import printable
@@ -63,7 +63,7 @@ def _clean(folder: Path, shown: str) -> str:
     done = f"Removed the cache from {shown}"
     if contents.others:
         return f"{done} and left what is not devicelint's: {_named(contents.others)}."
-    if _is_lived_in(folder):
+    if is_lived_in(folder):
         return f"{done}."
     try:
         folder.rmdir()
@@ -76,9 +76,3 @@ def _named(names: Sequence[str]) -> str:
     named = ", ".join(map(printable, names[:_NAMED]))
     rest = len(names) - _NAMED
     return f"{named} and {rest:,} more" if rest > 0 else named
-
-
-def _is_lived_in(folder: Path) -> bool:
-    """Tell whether a folder is one that its user misses even if it is empty."""
-    places = (os.curdir, os.path.expanduser("~"))
-    return any(os.path.isdir(place) and os.path.samefile(folder, place) for place in places)
