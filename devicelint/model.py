@@ -365,6 +365,8 @@ class RunReport:
     stale: tuple[BaselineEntry, ...] = ()
     #: files whose results or facts the cache knew, and those that it did not know
     remembered: tuple[int, int] = (0, 0)
+    #: why the cache could not be used, "" if it could
+    unremembered: str = ""
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:

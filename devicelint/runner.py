@@ -237,6 +237,7 @@ def _analyses(
         cache.save()
         cache.close()
         watch.remembered, watch.new = cache.hits, cache.misses
+        watch.unremembered = cache.problem
         watch.lap("cache")
     return analyses
 
@@ -275,6 +276,7 @@ def run_report(
         checked,
         tuple(watch.seconds.items()),
         remembered=(watch.remembered, watch.new),
+        unremembered=watch.unremembered,
     )
 
 

@@ -113,7 +113,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "commands.repository",
         "commands.watch",
     ),
-    ("commands.outputs",),
+    ("commands.outputs", "commands.remarks"),
     ("commands.*",),
     ("commands",),
     ("cli",),

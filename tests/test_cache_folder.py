@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -305,3 +306,66 @@ def test_a_marked_cache_keeps_working() -> None:
         err = run("check", "--cache-dir", "c", "--verbose")[2]
         assert re.search(r"cache: .*\b(\d) of", err)[1] == str(known)  # type: ignore[index]
     assert names("c") == {DATABASE, *MARKS, "notes.txt"}
+
+
+# A cache that cannot be used ---------------------------------------------------------------------
+
+ADVICE = "; name another folder with --cache-dir, or say --no-cache\n"
+
+
+def remark(place: str, why: str) -> str:
+    return f"devicelint: nothing new is remembered in {place}: {why}{ADVICE}"
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_named_cache_that_is_no_folder_is_told(place: str) -> None:
+    put("file")
+    said = remark(place, "it is not a folder")
+    for command, code in (("check", 1), ("fix", 1)):
+        got, out, err = run(command, "--cache-dir", place)
+        assert (got, "DVL001" in out + err) == (code, True)
+        assert err.endswith(said) and err.count("remembered") == 1
+        assert run(command, DEVICELINT_CACHE_DIR=place)[2].endswith(said)
+        assert "remembered" not in run(command, "--cache-dir", place, "--quiet")[2]
+        assert "remembered" not in run(command, "--cache-dir", place, "--no-cache")[2]
+        assert said in run(command, "--cache-dir", place, "--quiet", "--verbose")[2]
+    assert Path("file").read_text(encoding="utf-8") == "precious"
+
+
+def test_the_default_cache_that_cannot_be_used_is_told_only_on_demand() -> None:
+    put(CACHE)
+    assert run("check") == (1, run("check", "--no-cache")[1], "")
+    assert remark(CACHE, "it is not a folder") in run("check", "--verbose")[2]
+
+
+def test_a_cache_that_cannot_be_opened_is_told() -> None:
+    put(f"c/{DATABASE}/inside")
+    said = remark("c", "unable to open database file")
+    assert run("check", "--cache-dir", "c")[2] == said
+
+
+def test_a_cache_that_cannot_be_written_is_told() -> None:
+    run("check", "--cache-dir", "c")
+    with sqlite3.connect(Path("c", DATABASE)) as database:
+        database.execute(
+            "create trigger full before insert on runs "
+            "begin select raise(abort, 'disk is full'); end"
+        )
+    database.close()
+    put("a.py", FOUND + "\n")
+    assert run("check", "--cache-dir", "c")[2] == remark("c", "disk is full")
+
+
+def test_a_cache_that_another_run_writes_is_no_news() -> None:
+    run("check", "--cache-dir", "c")
+    put("a.py", FOUND + "\n")
+    database = sqlite3.connect(Path("c", DATABASE), isolation_level=None)
+    database.execute("begin immediate")
+    assert run("check", "--cache-dir", "c")[2] == ""
+    database.close()
+
+
+def test_a_torn_cache_is_no_news() -> None:
+    run("check", "--cache-dir", "c")
+    put(f"c/{DATABASE}", "no database at all" * 100)
+    assert run("check", "--cache-dir", "c")[2] == ""

@@ -36,6 +36,7 @@ from devicelint.commands.outputs import (
     report,
 )
 from devicelint.commands.progress import progress_on
+from devicelint.commands.remarks import remark_on_cache
 from devicelint.commands.verdict import verdict
 from devicelint.reporters import FORMATS
 from devicelint.reporters.layout import Layout, plural
@@ -192,6 +193,7 @@ def _conclude(
 ) -> int:
     """Report a run, as `render` says if it is given, and give its exit code."""
     report(run, outputs, options.color, layout, *render)
+    remark_on_cache(run, options)
     if options.verbose:
         complain(", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in run.timings))
         known, new = run.remembered

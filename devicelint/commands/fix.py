@@ -23,6 +23,7 @@ from devicelint.commands.options import (
     with_options,
 )
 from devicelint.commands.output import layout_for, print_bytes, print_text
+from devicelint.commands.remarks import remark_on_cache
 from devicelint.commands.verdict import FOUND, verdict
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def fix(context: click.Context, /, write: bool, unsafe_fixes: bool, diff: bool, 
     # What is on stdout beside this may be a source or go to `git apply`.
     stream = sys.stdout if write and not diff else sys.stderr
     _say_fixes(report, options, is_done=is_done, stream=stream)
+    remark_on_cache(report.left, options)
     if options.exit_zero:
         return 0
     would_change = bool(report.fixes) and not is_done

@@ -130,7 +130,7 @@ COMMON = (
     click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found."),
     click.option("--show-settings", is_flag=True, help="Print the settings in force and stop."),
     COLOR,
-    click.option("-q", "--quiet", is_flag=True, help="No summary."),
+    click.option("-q", "--quiet", is_flag=True, help="No summary, no warnings."),
     click.option("-v", "--verbose", is_flag=True, help="Tracebacks, suppressed findings, times."),
 )
 
