@@ -363,7 +363,8 @@ class RunReport:
     timings: tuple[tuple[str, float], ...] = field(default=())
     #: entries of the baseline whose findings are gone
     stale: tuple[BaselineEntry, ...] = ()
-    #: files whose results or facts the cache knew, and those that it did not know
+    #: how many of the files that the cache was asked about it knew, and how many not: all files of
+    #: the run where its whole result is known, else those whose facts were needed
     remembered: tuple[int, int] = (0, 0)
     #: why the cache could not be used, "" if it could
     unremembered: str = ""

@@ -7,7 +7,6 @@ database holds.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -304,7 +303,7 @@ def test_a_marked_cache_keeps_working() -> None:
     Path("c", DATABASE).unlink()
     for known in (0, 1):
         err = run("check", "--cache-dir", "c", "--verbose")[2]
-        assert re.search(r"cache: .*\b(\d) of", err)[1] == str(known)  # type: ignore[index]
+        assert f"cache: asked about 1 file, knew {known}\n" in err
     assert names("c") == {DATABASE, *MARKS, "notes.txt"}
 
 

@@ -264,8 +264,8 @@ def test_quiet_and_verbose() -> None:
         known.append(cache)
     assert known == [
         [],
-        ["devicelint: cache: 0 of 1 file known"],
-        ["devicelint: cache: 1 of 1 file known"],
+        ["devicelint: cache: asked about 1 file, knew 0"],
+        ["devicelint: cache: asked about 1 file, knew 1"],
     ]
 
 

@@ -198,7 +198,7 @@ def _conclude(
         complain(", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in run.timings))
         known, new = run.remembered
         if known or new:
-            complain(f"cache: {known:,} of {plural(known + new, 'file')} known")
+            complain(f"cache: asked about {plural(known + new, 'file')}, knew {known:,}")
     return 0 if options.exit_zero else verdict(run)
 
 
