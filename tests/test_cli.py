@@ -110,6 +110,8 @@ def test_exit_code_of_check(files: dict[str, str], args: list[str], code: int) -
         ["check", "--no-such-option"],
         ["check", "--select", "DVL999"],
         ["check", "--select", "bufer-without-device"],
+        ["check", "--select", ""],
+        ["fix", "--select", ", "],
         ["check", "--min-severity", "fatal"],
         ["check", "--output-format", "xml"],
         ["check", "--color", "blue"],
@@ -140,6 +142,38 @@ def test_bad_configuration_file() -> None:
     assert result.err.startswith("devicelint: devicelint.toml: ")
     assert '"select"' in result.err
     assert run("check", "--isolated").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "select", "ignore"),
+    [
+        ("", ["--ignore", "ALL"], "default", "command line"),
+        ("", ["--select", "DVL001", "--ignore", "DVL001"], "command line", "command line"),
+        ("", ["--config", "select = []"], "--config 'select = []'", "default"),
+        ("select = []", [], "devicelint.toml", "default"),
+        ("ignore = ['DVL']", [], "default", "devicelint.toml"),
+        ("select = ['DVL001']", ["--ignore", "DVL001"], "devicelint.toml", "command line"),
+    ],
+)
+def test_no_rule_at_all_is_warned_of(text: str, args: list[str], select: str, ignore: str) -> None:
+    put("a.py", FOUND)
+    put("devicelint.toml", text)
+    said = (
+        "devicelint: no rule is on, so nothing can be found: "
+        f"change `select` ({select}) or `ignore` ({ignore})\n"
+    )
+    result = run("check", *args)
+    assert (result.code, result.err) == (0, said)
+    assert run("fix", *args).err.startswith(said)
+    assert run("check", "--quiet", *args).err == ""
+
+
+def test_rules_named_one_by_one_after_none_are_on() -> None:
+    put("a.py", FOUND)
+    put("devicelint.toml", "select = []\nextend-select = ['DVL001']")
+    result = run("check", "--output-format", "concise")
+    assert (result.code, result.err, result.out.count("DVL001")) == (1, "", 1)
+    assert "DVL003" not in result.out
 
 
 def test_no_command_shows_help() -> None:

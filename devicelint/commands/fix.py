@@ -23,7 +23,7 @@ from devicelint.commands.options import (
     with_options,
 )
 from devicelint.commands.output import layout_for, print_bytes, print_text
-from devicelint.commands.remarks import remark_on_cache
+from devicelint.commands.remarks import remark_on_cache, settled
 from devicelint.commands.verdict import FOUND, verdict
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def fix(context: click.Context, /, write: bool, unsafe_fixes: bool, diff: bool, 
     fixed source on stdout.  Exits with 1 if anything is left or would change.
     """
     options = options_of(context)
-    settings = settings_of(options)
     if options.show_settings:
-        return print_text(settings_text(settings))
+        return print_text(settings_text(settings_of(options)))
     from devicelint import runner
 
     if write and "-" in options.paths:
         raise click.UsageError("--write and '-' exclude each other: the source goes to stdout")
+    settings = settled(options)
     request = request_of(options)
     is_done = write or (request.stdin is not None and not diff)
     with usable_baseline():

@@ -7,12 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devicelint.commands.options import CACHE, Options
+from devicelint.commands.options import CACHE, Options, settings_of
 from devicelint.commands.output import complain
 from devicelint.reporters.layout import printable
 
 if TYPE_CHECKING:
     from devicelint.model import RunReport
+    from devicelint.settings import Settings
+
+
+def settled(options: Options) -> Settings:
+    """Load the settings for a run, and warn of what can hardly be meant in them."""
+    settings = settings_of(options)
+    if not options.quiet:
+        _remark_on_rules(settings)
+    return settings
+
+
+def _remark_on_rules(settings: Settings) -> None:
+    from devicelint.rules import RULES
+
+    if not any(settings.is_selected(rule.code) for rule in RULES):
+        select, ignore = (settings.sources.get(key, "default") for key in ("select", "ignore"))
+        complain(
+            "no rule is on, so nothing can be found: change `select` "
+            f"({printable(select)}) or `ignore` ({printable(ignore)})"
+        )
 
 
 def remark_on_cache(run: RunReport, options: Options) -> None:
