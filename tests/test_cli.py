@@ -168,6 +168,32 @@ def test_no_rule_at_all_is_warned_of(text: str, args: list[str], select: str, ig
     assert run("check", "--quiet", *args).err == ""
 
 
+def test_search_paths_that_are_no_folders_are_warned_of(folder: Path) -> None:
+    put("a.py", FOUND)
+    put("file", "x")
+    put("there/b.py", CLEAN)
+    put("devicelint.toml", "search-paths = ['there', 'gone', 'file']")
+    said = (
+        f"devicelint: devicelint.toml: search-paths: no folder {folder / 'gone'}, "
+        f"{folder / 'file'}; classes that were to be found there are unknown\n"
+    )
+    result = run("check")
+    assert (result.code, result.err) == (1, said)
+    assert run("fix").err.startswith(said)
+    assert run("check", "--quiet").err == ""
+    assert run("check", "--config", "search-paths = ['there']").err == ""
+
+
+def test_devicelint_toml_wins_in_its_folder_and_the_nearest_folder_wins() -> None:
+    put("a.py", FOUND)
+    put("sub/b.py", FOUND)
+    put("devicelint.toml", "select = ['DVL001']")
+    put("pyproject.toml", "[tool.devicelint]\nselect = ['DVL003']")
+    put("sub/pyproject.toml", "[tool.devicelint]\nselect = ['DVL005']")
+    for path, expected in (("a.py", "DVL001"), ("sub", "DVL005")):
+        assert f'select = ["{expected}"]' in run("config", path).out
+
+
 def test_rules_named_one_by_one_after_none_are_on() -> None:
     put("a.py", FOUND)
     put("devicelint.toml", "select = []\nextend-select = ['DVL001']")

@@ -5,6 +5,7 @@ In: options, a `RunReport`.  Out: lines on stderr.  Never here: a finding, an ex
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from devicelint.commands.options import CACHE, Options, settings_of
@@ -21,6 +22,7 @@ def settled(options: Options) -> Settings:
     settings = settings_of(options)
     if not options.quiet:
         _remark_on_rules(settings)
+        _remark_on_folders(settings)
     return settings
 
 
@@ -32,6 +34,16 @@ def _remark_on_rules(settings: Settings) -> None:
         complain(
             "no rule is on, so nothing can be found: change `select` "
             f"({printable(select)}) or `ignore` ({printable(ignore)})"
+        )
+
+
+def _remark_on_folders(settings: Settings) -> None:
+    missing = [path for path in settings.search_paths if not os.path.isdir(path)]
+    if missing:
+        source = settings.sources.get("search-paths", "default")
+        complain(
+            f"{printable(source)}: search-paths: no folder {printable(', '.join(missing))}; "
+            "classes that were to be found there are unknown"
         )
 
 
