@@ -92,6 +92,9 @@ def put(name: str, text: str | bytes) -> Path:
         ({"a.py": FOUND}, ["--exclude", "a.py", "--force-exclude", "a.py"], 0),
         ({"a.py": FOUND, "b.py": BROKEN}, [], 2),
         ({"a.py": FOUND, "b.py": BROKEN}, ["--exit-zero"], 0),
+        ({"a.py": FOUND}, ["--exit-zero", "a.py", "gone.py"], 0),
+        ({"a.py": FOUND}, ["--exit-zero", "--select", "DVL999"], 2),
+        ({"a.py": FOUND, "devicelint.toml": "no = 1"}, ["--exit-zero"], 2),
         ({"b.py": BROKEN}, [], 2),
         ({"b.py": BROKEN}, ["a.py"], 2),
         ({"a.py": FOUND}, ["--no-cache", "--cache-dir", "c", "--jobs", "1"], 1),
@@ -474,6 +477,7 @@ def test_fix_stdin(args: list[str]) -> None:
     if args:
         assert result.code == 1
         assert result.out.startswith("--- a/<stdin>\n")
+        assert "No finding would be left." in result.err
     else:
         assert (result.code, result.out) == (0, FIXED)
 

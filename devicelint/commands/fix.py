@@ -40,7 +40,8 @@ def fix(context: click.Context, /, write: bool, unsafe_fixes: bool, diff: bool, 
     """Show or apply what mends the findings.
 
     Without --write the diff goes to stdout and nothing is changed; `-` reads stdin and puts the
-    fixed source on stdout.  Exits with 1 if anything is left or would change.
+    fixed source on stdout, or with --diff the diff.  Exits with 1 if anything is left, or would
+    change where only the diff is shown; with 2 if a file could not be checked or written.
     """
     options = options_of(context)
     if options.show_settings:
