@@ -285,7 +285,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A file that could not be checked in full, and why.  `line` 0: the file as a whole."""
+    """A file that could not be dealt with in full, and why.  `line` 0: the file as a whole."""
 
     path: str
     line: int
@@ -293,6 +293,8 @@ class Diagnostic:
     message: str
     #: the traceback, for `--verbose`; empty where the fault is the file's
     detail: str = ""
+    #: it was checked all the same, and the message says what was not done
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

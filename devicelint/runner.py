@@ -447,5 +447,5 @@ def _outcome(work: _Work, step: FixResult | Diagnostic) -> _Outcome:
 
 
 def _not_fixed(report: FileReport, reason: str, detail: str = "") -> FileReport:
-    problem = Diagnostic(report.path, 0, 0, f"not fixed: {reason}", detail)
+    problem = Diagnostic(report.path, 0, 0, f"not fixed: {reason}", detail, is_checked=True)
     return replace(report, diagnostics=(*report.diagnostics, problem))

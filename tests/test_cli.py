@@ -503,10 +503,45 @@ def test_fix_of_a_file_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runner, "write_atomic", write)
     result = run("fix", "--write")
     assert result.code == 2
-    assert "a.py: cannot check: not fixed: the file was changed meanwhile" in result.out
+    assert "a.py: not fixed: the file was changed meanwhile\n" in result.out
     assert "Fixed 2 findings in 1 file." in result.out
     assert "2 findings are left" in result.out.replace("\n", " ")
     assert path.read_text("utf-8") == FIXED
+
+
+@pytest.mark.parametrize("args", [[], ["--write"]])
+def test_fix_tells_that_not_everything_could_be_checked(args: list[str]) -> None:
+    put("bad.py", BROKEN)
+    opening = "Nothing was fixed" if args else "Nothing to fix"
+    result = run("fix", *args)
+    told = " ".join((result.out + result.err).split())
+    assert result.code == 2
+    assert told.endswith(f"{opening}: no finding is left, but not everything could be checked.")
+    put("a.py", FOUND)
+    result = run("fix", *args, "--select", "DVL001,DVL003", "--ignore", "DVL001")
+    told = " ".join((result.out + result.err).split())
+    assert told.endswith("left, but not everything could be checked.")
+
+
+def test_fix_of_a_file_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    put("a.py", FOUND)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    result = run("fix", "--write")
+    assert result.code == 2
+    assert result.out.startswith("a.py: not fixed: file is read-only\n\nNothing was fixed: 2 find")
+    assert "checked" not in result.out
+    quiet = run("fix", "--write", "--quiet")
+    assert (quiet.code, quiet.out) == (2, "a.py: not fixed: file is read-only\n")
+    assert run("check", "--quiet", "gone.py").out == (
+        "gone.py: cannot check: no such file or folder\n"
+    )
+
+
+def test_findings_left_beside_what_could_not_be_checked() -> None:
+    put("a.py", FOUND.replace("zeros", "rand").replace("arange", "rand"))
+    put("bad.py", BROKEN)
+    told = " ".join(run("fix").err.split())
+    assert told.endswith("`devicelint check` shows them. Not everything could be checked.")
 
 
 def test_refused_fix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,9 @@ COMMON = (
     click.option(
         "-j", "--jobs", type=click.IntRange(min=1), help="Processes; by default one per core."
     ),
-    click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found or cannot be checked."),
+    click.option(
+        "--exit-zero", is_flag=True, help="Exit with 0 whatever is found or cannot be checked."
+    ),
     click.option("--show-settings", is_flag=True, help="Print the settings in force and stop."),
     COLOR,
     click.option("-q", "--quiet", is_flag=True, help="No summary, no warnings."),

@@ -11,7 +11,7 @@ import json
 
 from devicelint.model import Diagnostic, Finding, Location, RunReport, Severity
 from devicelint.reporters.json_report import Json
-from devicelint.reporters.layout import Layout
+from devicelint.reporters.layout import Layout, trouble
 from devicelint.reporters.pages import HOME, rule_page
 from devicelint.reporters.remedies import single_edit
 from devicelint.reporters.source import byte_column
@@ -63,7 +63,7 @@ def _problem(problem: Diagnostic) -> dict[str, Json]:
         # Its column counts code points, and the line's text is not known here.
         location["range"] = {"start": {"line": problem.line}}
     return {
-        "message": f"cannot check: {problem.message}",
+        "message": trouble(problem),
         "location": location,
         "severity": "ERROR",
     }
