@@ -211,6 +211,21 @@ def test_no_command_shows_help() -> None:
     assert "Usage: devicelint" in result.err
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("chek", "did you mean `check`?"),
+        ("Fix", "did you mean `fix`?"),
+        ("explian", "did you mean `explain`?"),
+        ("a.py", "see `devicelint --help`"),
+    ],
+)
+def test_the_nearest_command_is_named(word: str, hint: str) -> None:
+    result = run(word, "a.py")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"devicelint: no command is called {word!r}, {hint}\n"
+
+
 def test_no_path_is_the_folder() -> None:
     put("sub/a.py", FOUND)
     assert "sub/a.py:8:23" in run("check").out

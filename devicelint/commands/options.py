@@ -133,7 +133,12 @@ COMMON = (
     click.option("--show-settings", is_flag=True, help="Print the settings in force and stop."),
     COLOR,
     click.option("-q", "--quiet", is_flag=True, help="No summary, no warnings."),
-    click.option("-v", "--verbose", is_flag=True, help="Tracebacks, suppressed findings, times."),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Tracebacks, how many findings comments silence, times, use of the cache.",
+    ),
 )
 
 
