@@ -97,6 +97,9 @@ def put(name: str, text: str | bytes) -> Path:
         ({"a.py": FOUND, "devicelint.toml": "no = 1"}, ["--exit-zero"], 2),
         ({"b.py": BROKEN}, [], 2),
         ({"b.py": BROKEN}, ["a.py"], 2),
+        ({"script": FOUND}, [], 0),
+        ({"script": FOUND}, ["script"], 1),
+        ({"a.ipynb": '{"cells": []}'}, ["a.ipynb"], 0),
         ({"a.py": FOUND}, ["--no-cache", "--cache-dir", "c", "--jobs", "1"], 1),
     ],
 )
