@@ -285,7 +285,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A file that could not be checked in full, and why.  `line` 0: the file as a whole."""
+    """A file that could not be dealt with in full, and why.  `line` 0: the file as a whole."""
 
     path: str
     line: int
@@ -293,6 +293,8 @@ class Diagnostic:
     message: str
     #: the traceback, for `--verbose`; empty where the fault is the file's
     detail: str = ""
+    #: it was checked all the same, and the message says what was not done
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -363,8 +365,11 @@ class RunReport:
     timings: tuple[tuple[str, float], ...] = field(default=())
     #: entries of the baseline whose findings are gone
     stale: tuple[BaselineEntry, ...] = ()
-    #: files whose results or facts the cache knew, and those that it did not know
+    #: how many of the files that the cache was asked about it knew, and how many not: all files of
+    #: the run where its whole result is known, else those whose facts were needed
     remembered: tuple[int, int] = (0, 0)
+    #: why the cache could not be used, "" if it could
+    unremembered: str = ""
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:

@@ -27,7 +27,7 @@ RULE_HELPERS = ("rules.expression", "rules.judgement", "rules.legacy", "rules.wo
 #: Lowest first.  A name ending in `.*` stands for every other module of that sub-package.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "model"),
-    ("lines", "scopes", "collector"),
+    ("lines", "scopes", "collector", "cache_folder"),
     (
         "torch_api",
         "ir",
@@ -114,7 +114,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "commands.repository",
         "commands.watch",
     ),
-    ("commands.outputs",),
+    ("commands.outputs", "commands.remarks"),
     ("commands.*",),
     ("commands",),
     ("cli",),
