@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from devicelint.commands.options import CACHE, Options, settings_of
 from devicelint.commands.output import complain
+from devicelint.options import DEFAULT
 from devicelint.reporters.layout import printable
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ def settled(options: Options) -> Settings:
 
 
 def _remark_on_rules(settings: Settings) -> None:
+    if all(settings.sources.get(key, DEFAULT) == DEFAULT for key in ("select", "ignore")):
+        return  # to import the rules takes a tenth of what checking one file does
     from devicelint.rules import RULES
 
     if not any(settings.is_selected(rule.code) for rule in RULES):
-        select, ignore = (settings.sources.get(key, "default") for key in ("select", "ignore"))
+        select, ignore = (settings.sources.get(key, DEFAULT) for key in ("select", "ignore"))
         complain(
             "no rule is on, so nothing can be found: change `select` "
             f"({printable(select)}) or `ignore` ({printable(ignore)})"
@@ -40,7 +43,7 @@ def _remark_on_rules(settings: Settings) -> None:
 def _remark_on_folders(settings: Settings) -> None:
     missing = [path for path in settings.search_paths if not os.path.isdir(path)]
     if missing:
-        source = settings.sources.get("search-paths", "default")
+        source = settings.sources.get("search-paths", DEFAULT)
         complain(
             f"{printable(source)}: search-paths: no folder {printable(', '.join(missing))}; "
             "classes that were to be found there are unknown"
