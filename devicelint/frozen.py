@@ -274,21 +274,30 @@ def basis_to(basis: Basis) -> Json:
         targets,
         [*sorted(basis.read)],
         [[path, *map(_meaning_to, names.items())] for path, names in basis.consulted.items()],
+        [
+            [path, [*sorted(names)] if names is not None else None]
+            for path, names in basis.exports.items()
+        ],
     ]
 
 
 def basis_from(value: Frozen) -> Basis:
     """Give what a run was."""
     match value:
-        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted)):
+        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted), tuple(names)):
             return Basis(
                 run,
                 dict(_file_from(item) for item in files),
                 dict(_targets_from(item) for item in targets),
                 frozenset(str(item) for item in read),
                 {str(path): dict(map(_meaning_from, one)) for path, *one in map(_many, consulted)},
+                {str(path): _exports_from(one) for path, one in map(_many, names)},
             )
     raise ValueError("no run")
+
+
+def _exports_from(value: Frozen) -> frozenset[str] | None:
+    return frozenset(map(str, _many(value))) if value is not None else None
 
 
 def _meaning_to(named: tuple[str, Meaning]) -> Json:

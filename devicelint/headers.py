@@ -42,6 +42,14 @@ _FROM = re.compile(
 _IMPORT = re.compile(rb"import[ \t]+((?:[^\n#;\\]++|\\\n)+)")
 _FORWARD = re.compile(rb"def\s+forward\b")
 
+#: `__all__` with plain strings in brackets, a comma between any two, and nothing behind them
+_GAP = rb"(?:[ \t\n]|#[^\n]*\n)*+"
+_ALL = re.compile(
+    rb"__all__[ \t]*=[ \t]*[\[(](%b(?:(?:'[^'\\\n]*'|\"[^\"\\\n]*\")%b(?:,%b|(?=[\])])))*+)[\])]"
+    % (_GAP, _GAP, _GAP)
+    + rb"(?=[ \t]*(?:#[^\n]*)?(?:\n|\Z))"
+)
+
 BUILTINS = frozenset(dir(builtins))
 
 # Bases that are not in the text, spelt as no name is: one that cannot be told, and that of a class
@@ -120,6 +128,23 @@ def meaning_of(data: bytes, name: str) -> Meaning:
         tuple(target for bound, target in found if bound == name),
         b"import *" in text or _is_assigned(name.encode(), text),
     )
+
+
+def exports_of(data: bytes) -> frozenset[str] | None:
+    """Give the names in the `__all__` of a file's bytes, which are all that `import *` takes from
+    it; None if there is none, or it is more than one plain list of strings."""
+    if data.count(b"__all__") != 1:
+        return None
+    text = _normalised(data)
+    start = text.find(b"__all__")
+    found = _ALL.match(text, start)
+    # in a docstring it is an example
+    if found is None or text[:start][-1:] not in (b"", b"\n") or text.count(b'"""', 0, start) % 2:
+        return None
+    items = _COMMENT.sub("", found[1].decode(errors="replace"))
+    if found[0].rstrip(b"\n").endswith(b")") and "," not in items and items.strip():
+        return None  # `("name")` is a string, each letter of it a name
+    return frozenset(name[1:-1] for name in _TEXT.findall(items))
 
 
 def _normalised(data: bytes) -> bytes:

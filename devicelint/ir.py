@@ -281,3 +281,5 @@ class Basis:
     #: the files that were read
     read: frozenset[str]
     consulted: Consulted
+    #: what a star import takes from files, None if that cannot be told
+    exports: Mapping[str, frozenset[str] | None]

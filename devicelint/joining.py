@@ -17,6 +17,7 @@ from devicelint.extras import Extras
 from devicelint.facts import joined
 from devicelint.files import SourceError, SourceFile, on_disk
 from devicelint.flow import Flow
+from devicelint.headers import exports_of
 from devicelint.ir import Consulted, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
@@ -43,6 +44,8 @@ class FactStore:
         self, sources: Mapping[str, SourceFile], digests: Mapping[str, str], cache: Cache | None
     ) -> None:
         self.problems: dict[str, Diagnostic] = {}
+        #: what a star import takes from files, see `exports_of`
+        self.exported: dict[str, frozenset[str] | None] = {}
         #: digests of the files outside the run that were read ("": not there)
         self.rests_on: dict[str, str] = {}
         self._sources = sources
@@ -172,6 +175,15 @@ class FactStore:
             self._facts[path] = self._read(path)
         return self._facts[path]
 
+    def exports(self, path: str) -> frozenset[str] | None:
+        """Give the names that `import *` takes from a file, None if that cannot be told."""
+        if path not in self.exported:
+            try:
+                self.exported[path] = exports_of(self._source(path).data)
+            except SourceError:  # told when the file is read
+                self.exported[path] = None
+        return self.exported[path]
+
     def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend) -> list[str]:
         """Read further functions of files; give the files for which that was possible."""
         given: list[tuple[str, ModuleFacts, tuple[str, ...]]] = []
@@ -286,6 +298,7 @@ def index_of(store: FactStore, find: Find, settings: Settings) -> ProjectIndex:
     return ProjectIndex(
         store.load,
         find,
+        store.exports,
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )

@@ -139,11 +139,13 @@ class ProjectIndex:
         self,
         load: Callable[[str], ModuleFacts | None],
         find: Callable[[str, str], tuple[str, int] | None],
+        exports: Callable[[str], frozenset[str] | None],
         extra_bases: frozenset[str] = frozenset(),
         unknown_bases: UnknownBases = UnknownBases.HEURISTIC,
     ) -> None:
         self._load = load
         self._find = find
+        self._exports = exports
         self._extra_bases = extra_bases
         self._unknown_bases = unknown_bases
         self._tables: dict[str, _FileTable | None] = {}
@@ -260,7 +262,7 @@ class ProjectIndex:
 
     def _starred(self, path: str, table: _FileTable, parts: list[str]) -> list[Target]:
         for star in table.stars:
-            if not self._is_there(path, star):
+            if not self._is_there(path, star) or not self._may_export(path, star, parts[0]):
                 continue
             joiner = "" if star.endswith(".") else "."
             found: list[Target] = [
@@ -279,6 +281,12 @@ class ProjectIndex:
         """
         found = self._find(path, module)
         return found is not None and found[1] == len([part for part in module.split(".") if part])
+
+    def _may_export(self, path: str, module: str, name: str) -> bool:
+        """Say False of a module whose `__all__` leaves out a name: then it need not be read."""
+        found = self._find(path, module)
+        exports = self._exports(found[0]) if found is not None else None
+        return exports is None or name in exports
 
     def _below(self, path: str, parts: list[str]) -> list[Target]:
         """A name of a package that is a module below it (`pkg.ops.helper`)."""

@@ -19,7 +19,7 @@ from devicelint.extras import Extras
 from devicelint.files import SourceFile
 from devicelint.flow import Flow
 from devicelint.glance import glance_at
-from devicelint.headers import meaning_of
+from devicelint.headers import exports_of, meaning_of
 from devicelint.ir import Basis, CallFact, Footprint, ModuleFacts
 from devicelint.joining import FactStore, Find
 from devicelint.model import (
@@ -103,6 +103,8 @@ def _looks_the_same(path: str, known: Results, basis: Basis, project: Project) -
     if before is not None and before.diagnostics:
         return False
     data = project.sources[path].data
+    if path in basis.exports and exports_of(data) != basis.exports[path]:
+        return False
     return glance_at(data) == basis.files[path][1] and all(
         meaning_of(data, name) == meaning for name, meaning in basis.consulted.get(path, {}).items()
     )

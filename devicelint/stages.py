@@ -234,6 +234,7 @@ class Run:
             targets={shown[path]: item for path, item in targets.items()},
             read=frozenset(shown[path] for path in store.loaded() if path in shown),
             consulted={shown[path]: names for path, names in promise.consulted.items()},
+            exports={shown[path]: one for path, one in store.exported.items() if path in shown},
         )
 
     def _read(self, store: FactStore, workers: Workers, glances: Mapping[str, Glance]) -> Promise:

@@ -213,6 +213,51 @@ def test_a_star_import_of_a_module_without_a_file(tmp_path: Path) -> None:
     assert found(check(tmp_path, files)) == [("p/a.py", "DVL001", "A.__init__")]
 
 
+PACKAGE = {
+    "p/__init__.py": "from .empty import *\nfrom .full import *\n",
+    "p/empty.py": "{all}\n\ndef make():\n    return None\n",
+    "p/full.py": HEADER + "def make():\n    return torch.zeros(3)\n",
+    "model.py": HEADER
+    + "from p import make\n\n\n"
+    + "class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    + "        self.x = make()\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("__all__ = ['other']", [("p/full.py", "DVL001", "make")]),
+        ("__all__ = []", [("p/full.py", "DVL001", "make")]),
+        ("__all__ = ['make']", []),
+        ("__all__ = ['other']\n__all__ += ['make']", []),
+        ("__all__ = ['other'] + names", []),
+        ("", []),
+    ],
+)
+def test_a_star_import_takes_what_all_lists(
+    line: str, expected: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    files = {name: text.replace("{all}", line) for name, text in PACKAGE.items()}
+    assert found(check(tmp_path, files)) == expected
+
+
+def test_a_file_whose_all_leaves_a_name_out_is_not_read_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def noted(path: str, *arguments):
+        read.append(Path(path).name)
+        return read_facts(path, *arguments)
+
+    monkeypatch.setattr("devicelint.joining.read_facts", noted)
+    files = {name: text.replace("{all}", "__all__ = ['a']") for name, text in PACKAGE.items()}
+    check(tmp_path, files)
+    assert "full.py" in read
+    assert "empty.py" not in read
+
+
 # A function at fault ------------------------------------------------------------------------------
 
 TWO = """\

@@ -580,6 +580,22 @@ def test_many_edits_one_after_the_other(ground: Ground, walks: list[int]) -> Non
     assert walks == []
 
 
+def test_an_edit_of_what_a_star_import_takes(ground: Ground, walks: list[int]) -> None:
+    ground.put("__init__", b"from pkg.plain import *\nfrom pkg.base import Base as Sub\n")
+    ground.put("plain", b"__all__ = ['Options']\n" + TEXTS["plain"].encode())
+    ground.put("model", changed("model", "from pkg import Sub", "from pkg import Sub, Holder"))
+    ground.put("model", ground.path("model").read_bytes().replace(b"(Sub)", b"(Holder)"))
+    assert agrees(ground)
+    walks.clear()
+    text = TEXTS["plain"].replace("class Holder", "class Holder(torch.nn.Module)").encode()
+    ground.put("plain", b"__all__ = ['Options', 'Holder']\n" + text)
+    assert agrees(ground)
+    ground.put("plain", b"__all__ = ['Options']\n" + text)
+    cached = ground.run(ground.cache)
+    assert len(walks) > 2
+    assert cached == ground.run(None)
+
+
 def test_one_of_several_edits_matters(ground: Ground, walks: list[int]) -> None:
     ground.put("base", changed("base", "import torch\n", "# one\nimport torch\n"))
     ground.put("model", changed("model", "class Wide(Sub)", "class Wide(object)"))
