@@ -1,7 +1,7 @@
 """Join the facts of many files: what a name means, what a class inherits, what is a module.
 
-In: facts of files, handed in through `load` and found through `find`.  Out: targets of names,
-ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
+In: facts of files, handed in through `load` and `more`, and found through `find`.  Out: targets of
+names, ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
 """
 
 from __future__ import annotations
@@ -139,11 +139,16 @@ class ProjectIndex:
         self,
         load: Callable[[str], ModuleFacts | None],
         find: Callable[[str, str], tuple[str, int] | None],
+        more: Callable[[Key], ModuleFacts | None],
         extra_bases: frozenset[str] = frozenset(),
         unknown_bases: UnknownBases = UnknownBases.HEURISTIC,
     ) -> None:
+        """Ask `load` for the facts of a file, `find` for the file of a name, and `more` for the
+        facts of a file once one more function of it has been read, None if that is impossible.
+        """
         self._load = load
         self._find = find
+        self._more = more
         self._extra_bases = extra_bases
         self._unknown_bases = unknown_bases
         self._tables: dict[str, _FileTable | None] = {}
@@ -172,6 +177,14 @@ class ProjectIndex:
         """Give a function's summary, None if it has not been read."""
         table = self.table(key[0])
         return table.summaries.get(key[1]) if table else None
+
+    def _needed(self, key: Key) -> FunctionFacts | None:
+        """Give a function's summary, read now if need be; None if it cannot be read."""
+        if self.summary(key) is None:
+            facts = self._more(key)
+            if facts is not None:
+                self.put(key[0], facts)
+        return self.summary(key)
 
     def class_facts(self, key: Key) -> ClassFacts | None:
         """Give a class's facts."""
@@ -360,20 +373,23 @@ class ProjectIndex:
         return self._looks_like_module(ancestry)
 
     def _looks_like_module(self, ancestry: Ancestry) -> bool:
-        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry."""
-        forward = calls = False
-        for key in ancestry.classes:
-            facts = self.class_facts(key)
-            for name, qualnames in facts.methods if facts else ():
-                forward = forward or name == "forward"
-                if name == "__init__":
-                    for qualname in qualnames:
-                        summary = self.summary((key[0], qualname))
-                        calls = calls or any(
-                            ("super", "__init__") in call.callees
-                            for call in (summary.calls if summary else ())
-                        )
-        return forward and calls
+        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry.
+
+        What a class is must not depend on what happens to have been read: a constructor that is
+        asked for here is read.
+        """
+        return any(self._defined_by(ancestry, "forward")) and any(
+            ("super", "__init__") in call.callees
+            for key in self._defined_by(ancestry, "__init__")
+            if (summary := self._needed(key)) is not None
+            for call in summary.calls
+        )
+
+    def _defined_by(self, ancestry: Ancestry, name: str) -> Iterator[Key]:
+        """Give every method of a name that a class or an ancestor defines."""
+        for holder in ancestry.classes:
+            for qualname in self.defined_in(holder, name):
+                yield (holder[0], qualname)
 
     def methods(self, key: Key, name: str, after: Key | None = None) -> tuple[tuple[Key, Key], ...]:
         """Find a method on a class: (function, class that holds it), several for redefinitions.

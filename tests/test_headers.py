@@ -540,7 +540,7 @@ def lost(
     """Give the module classes of files that are no prospects."""
     facts = facts_of(contents)
     find = Locator((), str(folder)).find
-    index = ProjectIndex(facts.get, find, frozenset(), policy)
+    index = ProjectIndex(facts.get, find, lambda _: None, frozenset(), policy)
     found, _ = prospects(
         contents.get,
         {path: read_headers(data) for path, data in contents.items()},
