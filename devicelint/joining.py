@@ -184,8 +184,17 @@ class FactStore:
                 self.exported[path] = None
         return self.exported[path]
 
-    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend) -> list[str]:
-        """Read further functions of files; give the files for which that was possible."""
+    def one_more(self, key: Key) -> ModuleFacts | None:
+        """Read one further function, here and now; give the facts of its file, None if that was
+        not possible."""
+        done = self.more({key[0]: (key[1],)}, None)
+        return self._facts[key[0]] if done else None
+
+    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend | None) -> list[str]:
+        """Read further functions of files; give the files for which that was possible.
+
+        Those of the given files are read by `extend`; of others, or without it, here.
+        """
         given: list[tuple[str, ModuleFacts, tuple[str, ...]]] = []
         outcomes: list[tuple[str, ModuleFacts | Diagnostic]] = []
         for path, names in wanted.items():
@@ -194,12 +203,14 @@ class FactStore:
                 continue
             # of what was read already nothing is needed
             facts = facts._replace(summaries=(), bindings=(), process_groups=())
-            if path in self._found:
-                outcomes += [(path, item) for item in self._more_found(path, facts, names)]
+            if extend is None or path in self._found:
+                outcomes += [(path, item) for item in self._more_here(path, facts, names)]
             else:
                 given.append((path, facts, tuple(names)))
+        if extend is not None:
+            outcomes += extend(given)
         done: dict[str, None] = {}
-        for path, outcome in (*outcomes, *extend(given)):
+        for path, outcome in outcomes:
             before = self._facts[path]
             if isinstance(outcome, ModuleFacts) and before is not None:
                 after = self._facts[path] = joined(before, outcome)
@@ -209,11 +220,12 @@ class FactStore:
                 self.problems[path] = outcome
         return list(done)
 
-    def _more_found(
+    def _more_here(
         self, path: str, facts: ModuleFacts, names: Sequence[str]
     ) -> list[ModuleFacts | Diagnostic]:
         try:
-            return read_each(path, self._found[path].data, facts, names)
+            source = self._found.get(path) or self._sources[path]
+            return read_each(path, source.data, facts, names)
         except SourceError as error:
             return [error.told_of(path)]
 
@@ -296,9 +308,8 @@ class Joined:
 def index_of(store: FactStore, find: Find, settings: Settings) -> ProjectIndex:
     """Give an index over what was read of each file."""
     return ProjectIndex(
-        store.load,
+        store,
         find,
-        store.exports,
         frozenset(settings.extra_bases),
         UnknownBases(settings.unknown_bases),
     )
@@ -400,16 +411,12 @@ def _go_on(walk: Walk, index: ProjectIndex, store: FactStore, extend: Extend) ->
     """Read the functions that the walk waits for, and let it go on."""
     missing = walk.take_missing()
     wanted: dict[str, list[str]] = defaultdict(list)
-    for path, qualname in missing:
-        wanted[path].append(qualname)
-    before = {path: facts for path in wanted if (facts := store.facts(path)) is not None}
-    fresh: list[Key] = []
+    for key in missing:
+        # some have been read meanwhile, to tell what a class is
+        if index.summary(key) is None:
+            wanted[key[0]].append(key[1])
     for path in store.more(wanted, extend):
         after = store.facts(path)
         if after is not None:
             index.put(path, after)
-            known = {item.qualname for item in before[path].classes}
-            fresh += [(path, item.qualname) for item in after.classes if item.qualname not in known]
-    # classes inside functions come to light when these are read
-    walk.start([key for key in fresh if index.is_module(key)], [])
     walk.resume([key for key in missing if index.summary(key) is not None])

@@ -1,7 +1,7 @@
 """Join the facts of many files: what a name means, what a class inherits, what is a module.
 
-In: facts of files, handed in through `load` and found through `find`.  Out: targets of names,
-ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
+In: `Files` that say what they hold when they are asked, found through `find`.  Out: targets of
+names, ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
@@ -132,20 +132,33 @@ class _ClassTable:
 _NO_CLASS = _ClassTable(ClassFacts("", (), (), (), (), (), 0))
 
 
+class Files(Protocol):
+    """What there is to know of files, by absolute path; they are read when they are asked for."""
+
+    def load(self, path: str) -> ModuleFacts | None:
+        """Give the facts of a file, None if it cannot be read."""
+
+    def one_more(self, key: Key) -> ModuleFacts | None:
+        """Give the facts of a file once one more function of it has been read, None if that is
+        impossible."""
+
+    def exports(self, path: str) -> frozenset[str] | None:
+        """Give the names that `import *` takes from a file, None if that cannot be told."""
+
+
 class ProjectIndex:
     """Answers questions across files, remembering every answer."""
 
     def __init__(
         self,
-        load: Callable[[str], ModuleFacts | None],
+        files: Files,
         find: Callable[[str, str], tuple[str, int] | None],
-        exports: Callable[[str], frozenset[str] | None],
         extra_bases: frozenset[str] = frozenset(),
         unknown_bases: UnknownBases = UnknownBases.HEURISTIC,
     ) -> None:
-        self._load = load
+        """Ask `files` what they say, and `find` for the file of a name (see `Locator.find`)."""
+        self._files = files
         self._find = find
-        self._exports = exports
         self._extra_bases = extra_bases
         self._unknown_bases = unknown_bases
         self._tables: dict[str, _FileTable | None] = {}
@@ -166,7 +179,7 @@ class ProjectIndex:
     def table(self, path: str) -> _FileTable | None:
         """Give a file's facts by name, None if it cannot be read."""
         if path not in self._tables:
-            facts = self._load(path)
+            facts = self._files.load(path)
             self._tables[path] = _FileTable(facts) if facts is not None else None
         return self._tables[path]
 
@@ -178,6 +191,14 @@ class ProjectIndex:
         """Give a function's summary, None if it has not been read."""
         table = self.table(key[0])
         return table.summaries.get(key[1]) if table else None
+
+    def _needed(self, key: Key) -> FunctionFacts | None:
+        """Give a function's summary, read now if need be; None if it cannot be read."""
+        if self.summary(key) is None:
+            facts = self._files.one_more(key)
+            if facts is not None:
+                self.put(key[0], facts)
+        return self.summary(key)
 
     def class_facts(self, key: Key) -> ClassFacts | None:
         """Give a class's facts."""
@@ -285,7 +306,7 @@ class ProjectIndex:
     def _may_export(self, path: str, module: str, name: str) -> bool:
         """Say False of a module whose `__all__` leaves out a name: then it need not be read."""
         found = self._find(path, module)
-        exports = self._exports(found[0]) if found is not None else None
+        exports = self._files.exports(found[0]) if found is not None else None
         return exports is None or name in exports
 
     def _below(self, path: str, parts: list[str]) -> list[Target]:
@@ -384,20 +405,24 @@ class ProjectIndex:
         return self._looks_like_module(ancestry)
 
     def _looks_like_module(self, ancestry: Ancestry) -> bool:
-        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry."""
-        forward = calls = False
-        for key in ancestry.classes:
-            facts = self.class_facts(key)
-            for name, qualnames in facts.methods if facts else ():
-                forward = forward or name == "forward"
-                if name == "__init__":
-                    for qualname in qualnames:
-                        summary = self.summary((key[0], qualname))
-                        calls = calls or any(
-                            ("super", "__init__") in call.callees
-                            for call in (summary.calls if summary else ())
-                        )
-        return forward and calls
+        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry.
+
+        What a class is must not depend on what happens to have been read: a constructor that is
+        asked for here is read.
+        """
+        return any(self._defined_by(ancestry, "forward")) and any(
+            ("super", "__init__") in call.callees
+            for key in self._defined_by(ancestry, "__init__")
+            if (summary := self._needed(key)) is not None
+            for call in summary.calls
+        )
+
+    def _defined_by(self, ancestry: Ancestry, name: str) -> Iterator[Key]:
+        """Give every method of a name that a class or an ancestor defines."""
+        self._sought.add(name)
+        for holder in ancestry.classes:
+            for qualname in self.defined_in(holder, name):
+                yield (holder[0], qualname)
 
     def methods(self, key: Key, name: str, after: Key | None = None) -> tuple[tuple[Key, Key], ...]:
         """Find a method on a class: (function, class that holds it), several for redefinitions.

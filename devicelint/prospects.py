@@ -37,7 +37,8 @@ class _Verdict(IntEnum):
 def sure_modules(headers: FileHeaders) -> frozenset[str]:
     """Give the classes of a file that are modules for all that the file itself says.
 
-    If there are any, those inside functions are named with them: nobody could ask for them later.
+    If there are any, those inside functions are named with them: to read them later takes another
+    parse of the file.
     """
     found: set[str] = set()
     for name, bases in headers.classes:

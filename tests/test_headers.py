@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -569,13 +570,29 @@ def facts_of(contents: Mapping[str, bytes]) -> dict[str, ModuleFacts]:
     return found
 
 
+@dataclass
+class _Files:
+    """Files that were read whole."""
+
+    facts: Mapping[str, ModuleFacts]
+
+    def load(self, path: str) -> ModuleFacts | None:
+        return self.facts.get(path)
+
+    def one_more(self, key: tuple[str, str]) -> ModuleFacts | None:
+        return None
+
+    def exports(self, path: str) -> frozenset[str] | None:
+        return None
+
+
 def lost(
     folder: Path, contents: Mapping[str, bytes], policy: UnknownBases
 ) -> Iterator[tuple[str, str]]:
     """Give the module classes of files that are no prospects."""
     facts = facts_of(contents)
     find = Locator((), str(folder)).find
-    index = ProjectIndex(facts.get, find, lambda _: None, frozenset(), policy)
+    index = ProjectIndex(_Files(facts), find, frozenset(), policy)
     found, _ = prospects(
         contents.get,
         {path: read_headers(data) for path, data in contents.items()},
