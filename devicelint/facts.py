@@ -16,7 +16,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from devicelint.dataflow import read_function, read_statement
 from devicelint.expressions import evaluate
 from devicelint.frame import Frame, Outer
-from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Unread, Value
+from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Unread, Value, packed
 from devicelint.outline import ENTRY_METHODS, Outline, Stub, function_of
 from devicelint.process_groups import process_group_calls
 from devicelint.sharing import same
@@ -202,7 +202,7 @@ class Reader:
     def add_class(self, node: ast.ClassDef, qualname: str, outer: Outer | None) -> str:
         """Register a class, its methods and what its body binds."""
         qualname = _unique(qualname, self.classes)
-        bases = tuple(self._base(base, outer) for base in node.bases)
+        bases = tuple(same(self._base(base, outer)) for base in node.bases)
         methods: dict[str, tuple[str, ...]] = {}
         setters: list[tuple[str, str]] = []
         body = Frame(self, f"{qualname}.<body>", qualname, "body", node.lineno, outer)
@@ -438,7 +438,8 @@ class Reader:
 
 
 def _place(qualname: str, owner: str, stub: Stub) -> Unread:
-    return Unread(qualname, owner, stub.first, stub.line, stub.start, stub.end, stub.indent > 0)
+    place = packed(stub.first, stub.line, stub.start, stub.end)
+    return Unread(qualname, owner, place, stub.indent > 0)
 
 
 def _unique(qualname: str, taken: Container[str]) -> str:

@@ -10,8 +10,8 @@ returns.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from devicelint.callees import Callee
 from devicelint.construction import CallKey, Construction
@@ -24,14 +24,17 @@ _KEPT = frozenset({"attribute", "buffer"})
 #: instead of a call's number: what the function returns
 _RETURNED = -1
 
+#: a call, what a function returns, or by its name an attribute of a class
+_Node = tuple[Key, int | str]
+
 
 class _Groups:
     """Disjoint sets of nodes."""
 
     def __init__(self) -> None:
-        self._parents: dict[CallKey, CallKey] = {}
+        self._parents: dict[_Node, _Node] = {}
 
-    def find(self, node: CallKey) -> CallKey:
+    def find(self, node: _Node) -> _Node:
         """Give the node that stands for a node's set."""
         root = node
         self._parents.setdefault(node, node)
@@ -40,12 +43,14 @@ class _Groups:
         self._parents[node] = root
         return root
 
-    def nodes(self) -> list[CallKey]:
-        """Give every node that was ever joined."""
-        return list(self._parents)
+    def nodes(self) -> Collection[_Node]:
+        """Give every node that was ever joined with another one."""
+        return [*self._parents]
 
-    def join(self, nodes: Iterable[CallKey]) -> None:
+    def join(self, nodes: Sequence[_Node]) -> None:
         """Put nodes into one set."""
+        if len(nodes) == 1:
+            return
         roots = [self.find(node) for node in nodes]
         for root in roots[1:]:
             self._parents[root] = roots[0]
@@ -59,20 +64,22 @@ def meeting(
     The sets hold calls of constructors and of helpers alike.
     """
     groups = _Groups()
-    roots: dict[Key, str] = {}
+    roots: dict[Key, Key] = {}
     for function in construction.reached:
         summary = index.summary(function)
         if summary is None:
             continue
         for meet in summary.meets:
             groups.join(
-                node
-                for item in meet
-                for node in (
-                    _nodes(construction, function, item)
-                    if isinstance(item, int)
-                    else [_attribute(index, roots, function, summary, item)]
-                )
+                [
+                    node
+                    for item in meet
+                    for node in (
+                        _nodes(construction, function, item)
+                        if isinstance(item, int)
+                        else [_attribute(index, roots, function, summary, item)]
+                    )
+                ]
             )
         for name, numbers in _kept(summary):
             attribute = _attribute(index, roots, function, summary, name)
@@ -82,31 +89,37 @@ def meeting(
     for site in sites:
         # a name that stands for a constructor or a helper: either builds the value
         groups.join(_nodes(construction, *site))
-    members: dict[CallKey, set[CallKey]] = defaultdict(set)
+    of_site = {site: groups.find(site) for site in sites}
+    members: dict[_Node, set[CallKey]] = {root: set() for root in of_site.values()}
     for node in groups.nodes():
-        if node[1] != _RETURNED:
-            members[groups.find(node)].add(node)
+        met = members.get(groups.find(node))
+        if met is not None and _is_call(node):
+            met.add(node)
     return {
-        site: frozenset(members[groups.find(site)])
-        for site in sites
-        if len(members[groups.find(site)]) > 1
+        site: frozenset(members[root]) for site, root in of_site.items() if len(members[root]) > 1
     }
 
 
-def _nodes(construction: Construction, function: Key, number: int) -> list[CallKey]:
+def _is_call(node: _Node) -> TypeGuard[CallKey]:
+    return isinstance(node[1], int) and node[1] != _RETURNED
+
+
+def _nodes(construction: Construction, function: Key, number: int) -> list[_Node]:
     """A call stands for itself, and for what the project functions that it runs return."""
     called = construction.calls.of(function, number)
-    inner = [(callee.key, _RETURNED) for callee in called if isinstance(callee, Callee)]
+    inner: list[_Node] = [
+        (callee.key, _RETURNED) for callee in called if isinstance(callee, Callee)
+    ]
     return [(function, number), *inner]
 
 
 def _attribute(
     index: ProjectIndex,
-    roots: dict[Key, str],
+    roots: dict[Key, Key],
     function: Key,
     summary: FunctionFacts,
     name: str,
-) -> CallKey:
+) -> _Node:
     """An attribute stands for what is kept in it, by a class or its bases in the same file.
 
     `roots` are those bases as known so far.
@@ -116,9 +129,9 @@ def _attribute(
     root = roots.get(owner)
     if root is None:
         bases = index.ancestry(owner).classes if summary.owner else ()
-        root = next((key[1] for key in reversed(bases) if key[0] == path), summary.owner)
+        root = next((key for key in reversed(bases) if key[0] == path), owner)
         roots[owner] = root
-    return (path, f"{root}.self.{name}"), _RETURNED
+    return root, name
 
 
 def _kept(summary: FunctionFacts) -> Iterator[tuple[str, list[int]]]:

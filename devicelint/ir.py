@@ -55,10 +55,20 @@ def placed(start: Point, end: Point, statement: tuple[int, int]) -> int:
 
     As three pairs of numbers they would take four times the memory.
     """
-    place = 0
-    for number in (*start, *end, *statement):
-        place = place << _BITS | number
-    return place
+    return packed(*start, *end, *statement)
+
+
+def packed(*numbers: int) -> int:
+    """Write numbers as one; the last is number 0 of `unpacked`."""
+    whole = 0
+    for number in numbers:
+        whole = whole << _BITS | number
+    return whole
+
+
+def unpacked(whole: int, index: int) -> int:
+    """Give one of several numbers that were written as one."""
+    return whole >> index * _BITS & _MASK
 
 
 class CallFact(NamedTuple):
@@ -102,7 +112,7 @@ class CallFact(NamedTuple):
         return self._number(1), self._number(0)
 
     def _number(self, index: int) -> int:
-        return self.place >> index * _BITS & _MASK
+        return unpacked(self.place, index)
 
 
 class Event(NamedTuple):
@@ -173,19 +183,33 @@ class GroupCall(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A function that was not read yet, and where its text is.
-
-    `first` is its first line (from 1), decorators included, `line` that of its `def`; `start` and
-    `end` are offsets in code points into the text with its newlines normalised.
-    """
+    """A function that was not read yet, and where its text is."""
 
     qualname: str
     owner: str
-    first: int
-    line: int
-    start: int
-    end: int
+    #: `first`, `line`, `start` and `end` as one number, see `packed`
+    place: int
     is_indented: bool
+
+    @property
+    def first(self) -> int:
+        """Its first line (from 1), decorators included."""
+        return unpacked(self.place, 3)
+
+    @property
+    def line(self) -> int:
+        """The line of its `def`."""
+        return unpacked(self.place, 2)
+
+    @property
+    def start(self) -> int:
+        """Where it starts, in code points of the text with its newlines normalised."""
+        return unpacked(self.place, 1)
+
+    @property
+    def end(self) -> int:
+        """Where it ends, likewise."""
+        return unpacked(self.place, 0)
 
 
 class ModuleFacts(NamedTuple):

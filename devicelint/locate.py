@@ -29,7 +29,11 @@ class Locator:
         self._search_paths = tuple(search_paths)
         self._exists: dict[str, frozenset[str]] = {}
         self._roots: dict[str, tuple[str, ...]] = {}
-        self._found: dict[tuple[str, str], tuple[str, int] | None] = {}
+        #: by folder and name
+        self._found: dict[str, dict[str, tuple[str, int] | None]] = {}
+        #: of what is found over and over one copy
+        self._same: dict[tuple[str, int], tuple[str, int]] = {}
+        self._files: dict[str, str] = {}
 
     def find(self, path: str, name: str) -> tuple[str, int] | None:
         """Find the file for the longest prefix of a dotted name, as seen from the file `path`.
@@ -38,12 +42,18 @@ class Locator:
         None if the name leads out of the project.
         """
         folder = os.path.dirname(path)
-        known = self._found.get((folder, name), False)
-        if known is not False:
-            return known  # type: ignore[return-value]
-        result = self._search(folder, name)
-        self._found[folder, name] = result
-        return result
+        answers = self._found.get(folder)
+        if answers is None:
+            answers = self._found[folder] = {}
+        if name not in answers:
+            answers[name] = self._once(self._search(folder, name))
+        return answers[name]
+
+    def _once(self, found: tuple[str, int] | None) -> tuple[str, int] | None:
+        if found is None:
+            return None
+        file = self._files.setdefault(found[0], found[0])
+        return self._same.setdefault(found, (file, found[1]))
 
     def _search(self, folder: str, name: str) -> tuple[str, int] | None:
         if name.startswith("."):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from sys import intern
 from typing import NamedTuple
 
 from devicelint.ir import Unread
@@ -150,7 +151,7 @@ def _functions(text: str) -> list[Stub]:
         # lines are counted from the first decorator, until it is known where that is
         above = lines.count("\n", start, match.start())
         plain = _PLAIN.match(lines, match.end()) is not None
-        found.append(Stub(match[3], 0, above, start, end, len(match[1]), setter, plain))
+        found.append(Stub(intern(match[3]), 0, above, start, end, len(match[1]), setter, plain))
         position = end
     return found
 

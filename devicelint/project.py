@@ -162,7 +162,9 @@ class ProjectIndex:
         self._extra_bases = extra_bases
         self._unknown_bases = unknown_bases
         self._tables: dict[str, _FileTable | None] = {}
-        self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
+        #: by path and name; what is meant by several is one object
+        self._targets: dict[str, dict[str, tuple[Target, ...]]] = {}
+        self._same: dict[tuple[Target, ...], tuple[Target, ...]] = {}
         self._ancestries: dict[Key, Ancestry] = {}
         self._modules: dict[Key, bool] = {}
         self._bodies: dict[Key, _ClassTable] = {}
@@ -211,7 +213,7 @@ class ProjectIndex:
 
     def asked(self) -> frozenset[str]:
         """Give every part of every name that was looked up in a file or as a method."""
-        names = {part for _, name in self._targets for part in name.split(".")}
+        names = {part for one in self._targets.values() for name in one for part in name.split(".")}
         return frozenset(names | self._sought)
 
     def setters(self) -> Iterator[str]:
@@ -224,11 +226,14 @@ class ProjectIndex:
 
     def resolve(self, path: str, name: str) -> tuple[Target, ...]:
         """Say what a dotted name of `ir` means in a file: all alternatives."""
-        known = self._targets.get((path, name))
+        targets = self._targets.get(path)
+        if targets is None:
+            targets = self._targets[path] = {}
+        known = targets.get(name)
         if known is None:
-            self._targets[path, name] = ()  # cuts cycles of re-exports
-            known = tuple(dict.fromkeys(self._resolve(path, name)))
-            self._targets[path, name] = known
+            targets[name] = ()  # cuts cycles of re-exports
+            found = tuple(dict.fromkeys(self._resolve(path, name)))
+            known = targets[name] = self._same.setdefault(found, found)
         return known
 
     def _resolve(self, path: str, name: str) -> Iterator[Target]:
@@ -529,7 +534,7 @@ class ProjectIndex:
                 for holder in reversed(classes)
                 for name, qualname in self._body(holder).setters.items()
             }
-            self._setters[key] = known
+            self._setters[key] = known or _NOTHING
         return known
 
     def _body(self, key: Key) -> _ClassTable:

@@ -88,7 +88,8 @@ class _Texts:
         trusts_unknown: bool,
     ) -> None:
         self._read = read
-        self._known: dict[str, bytes | None] = {}
+        #: the bytes of the file that was asked for last: the next question is often about the same
+        self._at_hand: tuple[str, bytes | None] = ("", None)
         self._headers = headers
         self._find = find
         self._extra_bases = extra_bases
@@ -107,9 +108,9 @@ class _Texts:
         return found
 
     def _bytes(self, path: str) -> bytes | None:
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
+        if self._at_hand[0] != path:
+            self._at_hand = (path, self._read(path))
+        return self._at_hand[1]
 
     def headers(self, path: str) -> Mapping[str, list[str]]:
         """Give the classes of a file by name, with the dotted names that their bases mention."""

@@ -16,12 +16,15 @@ from devicelint.ir import Event, Value
 
 _Part = TypeVar("_Part", bound=Hashable)
 
-#: So many parts are remembered: those of some hundred files.
-_MOST = 1 << 15
+#: So many parts are remembered: those of about a thousand files.
+_MOST = 1 << 16
 
 
 @lru_cache(_MOST)
 def _same(part: Hashable) -> Hashable:
+    if type(part) is tuple:
+        # what is in a new one may have been there before
+        return tuple([_same(item) if type(item) in (tuple, str) else item for item in part])
     return part
 
 

@@ -22,7 +22,7 @@ from devicelint.extras import Extras
 from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Kind
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex
-from devicelint.receivers import Answers, Asked, Questions, Receivers, asked_by
+from devicelint.receivers import Answers, Asked, Question, Questions, Receivers, Subject, asked_by
 from devicelint.torch_api import CONSTRUCTORS
 
 #: Methods of known external bases that call a hook of the class: name -> hooks.
@@ -46,16 +46,34 @@ class _Visits:
     """Visits that have asked the same questions."""
 
     questions: Questions
-    by_answers: dict[Answers, Visit]
+    #: the answers to the first visit: most functions see but one
+    answers: Answers
+    visit: Visit
+    others: dict[Answers, Visit] | None = None
     by_class: dict[Key, Visit] | None = None
-    #: what the questions are about, once a second class has come: most functions see but one
+    #: what the questions are about, once a second class has come
     asked: Asked | None = None
 
-    def forget_lacking(self) -> None:
-        """Forget the visits that lacked functions which have been read by now."""
-        for answers in [item for item, visit in self.by_answers.items() if visit.lacking]:
-            del self.by_answers[answers]
-        self.by_class = None
+    def answered(self, answers: Answers) -> Visit | None:
+        """Give the visit on a class that gave these answers."""
+        if answers == self.answers:
+            return self.visit
+        return self.others.get(answers) if self.others is not None else None
+
+    def add(self, answers: Answers, visit: Visit) -> None:
+        """Note a visit on a class that gave other answers."""
+        if self.others is None:
+            self.others = {}
+        self.others[answers] = visit
+
+    def without_lacking(self) -> _Visits | None:
+        """Give the visits that lacked nothing; the others can be made anew by now."""
+        visits = {self.answers: self.visit, **(self.others or {})}
+        whole = {answers: visit for answers, visit in visits.items() if not visit.lacking}
+        if not whole:
+            return None
+        (answers, visit), *others = whole.items()
+        return _Visits(self.questions, answers, visit, dict(others) or None, asked=self.asked)
 
 
 class Walk:
@@ -79,6 +97,11 @@ class Walk:
         self._kept: dict[Key, frozenset[int]] = {}
         #: visits of functions in a context, which need not be made again on classes like theirs
         self._visits: dict[Where, list[_Visits]] = {}
+        # questions that were asked, and what they are about
+        self._question: dict[Question, Question] = {}
+        self._questions: dict[Questions, Questions] = {}
+        self._about: dict[Questions, Asked] = {}
+        self._subjects: dict[Subject, Subject] = {}
         self._pushed: list[Push] = []
         self._lacking: list[Key] = []
 
@@ -117,6 +140,8 @@ class Walk:
     def finish(self) -> Construction:
         """Give what was reached, and let go of what only the walk itself needed."""
         self._visits.clear()
+        for known in (self._question, self._questions, self._about, self._subjects):
+            known.clear()
         self._waiting.clear()
         self.result.attributes = frozenset(self._receivers.attributes)
         self._resolver.receivers = self._receivers = Receivers(self._index)
@@ -141,8 +166,8 @@ class Walk:
                     visits.pop(on, None)
                 self._go(stop, classes)
         for where in {where for where, _ in again} & self._visits.keys():
-            for known in self._visits[where]:
-                known.forget_lacking()
+            whole = [known.without_lacking() for known in self._visits[where]]
+            self._visits[where] = [known for known in whole if known is not None]
         self._run()
 
     def _go(self, stop: _Stop, classes: Iterable[Key | None]) -> None:
@@ -200,13 +225,13 @@ class Walk:
         """Find the visit on a class that gives the same answers."""
         for visits in self._visits.get(where, ()):
             if visits.asked is None:
-                visits.asked = asked_by(visits.questions)
+                visits.asked = self._asked(visits.questions)
             if visits.by_class is None:
                 visits.by_class = {}
             alike = self._receivers.highest_alike(on, visits.asked)
             visit = visits.by_class.get(alike)
             if visit is None:
-                visit = visits.by_answers.get(self._receivers.answers(on, visits.questions))
+                visit = visits.answered(self._receivers.answers(on, visits.questions))
             if visit is not None:
                 visits.by_class[alike] = visit
                 return visit
@@ -222,10 +247,28 @@ class Walk:
             known = self._visits.setdefault(where, [])
             same = next((item for item in known if item.questions == questions), None)
             if same is None:
-                known.append(_Visits(questions, {answers: visit}))
+                known.append(_Visits(self._once(questions), answers, visit))
             else:
-                same.by_answers[answers] = visit
+                same.add(answers, visit)
         return visit
+
+    def _once(self, questions: Questions) -> Questions:
+        """Give questions as they were first asked: many functions ask the same."""
+        known = self._questions.get(questions)
+        if known is None:
+            each = self._question
+            known = tuple([each.setdefault(question, question) for question in questions])
+            self._questions[known] = known
+        return known
+
+    def _asked(self, questions: Questions) -> Asked:
+        asked = self._about.get(questions)
+        if asked is None:
+            asked = asked_by(questions)
+            each = self._subjects
+            about = frozenset([each.setdefault(item, item) for item in asked.about])
+            asked = self._about[questions] = asked._replace(about=about)
+        return asked
 
     def _made(self, where: Where, on: Key | None) -> Visit:
         """Visit a function."""

@@ -148,7 +148,8 @@ class Workers:
                     yield from future.result()
                 except BrokenProcessPool:
                     failed.append(chunk)
-            if not failed:
+            # what comes up while all are busy is sent together: a chunk sends anew what others did
+            if not failed and len(running) < _QUEUED * self._jobs:
                 pending += self._by_size(further())
         return failed
 
@@ -207,6 +208,9 @@ class Workers:
 #: Fewer chunks are not worth sending, and smaller ones (in bytes of source) not worth cutting.
 _FEWEST = 4
 _SMALLEST = 50_000
+
+#: More than so many chunks for each process need not be waiting.
+_QUEUED = 2
 
 _KILLED = (
     "reading this file killed the process that did it (native stack overflow?); it was not "

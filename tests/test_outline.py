@@ -15,7 +15,7 @@ import pytest
 
 from devicelint.facts import extend_facts, extend_facts_from, extract_facts, joined
 from devicelint.files import SourceError, decode
-from devicelint.ir import ModuleFacts, Unread
+from devicelint.ir import ModuleFacts, Unread, packed
 from devicelint.outline import Outline, Stub, function_of, normalised, outline
 from devicelint.reading import read_facts
 
@@ -202,7 +202,8 @@ def dumped(node: ast.AST) -> str:
 
 
 def place_of(stub: Stub) -> Unread:
-    return Unread(stub.name, "", stub.first, stub.line, stub.start, stub.end, stub.indent > 0)
+    place = packed(stub.first, stub.line, stub.start, stub.end)
+    return Unread(stub.name, "", place, stub.indent > 0)
 
 
 def check(text: str) -> None:
@@ -318,7 +319,7 @@ def test_line_endings_are_normalised_first(newline: str) -> None:
 def test_what_is_no_function_is_an_error() -> None:
     text = "x = 1\ny = 2\n"
     with pytest.raises(SyntaxError):
-        function_of(text, Unread("f", "", 1, 1, 0, len(text), False))
+        function_of(text, Unread("f", "", packed(1, 1, 0, len(text)), False))
 
 
 # What is read by way of an outline ----------------------------------------------------------------

@@ -19,6 +19,9 @@ from devicelint.commands.verdict import UNREAD
 from devicelint.reporters.layout import Layout
 from devicelint.reporters.terminal import encodable, follows_links, is_coloured, width_of
 
+#: So many characters are printed at once.
+_AT_ONCE = 1 << 18
+
 
 def complain(message: str) -> None:
     """Print a remark of the program's own to stderr."""
@@ -36,7 +39,10 @@ def print_text(text: str, *, color: bool = False, stream: TextIO | None = None) 
     """Print to stdout, with what its encoding cannot express escaped."""
     stream = stream or sys.stdout
     with _reader_may_leave():
-        click.echo(encodable(text, stream), file=stream, nl=False, color=color)
+        # in parts: each is copied several times on its way
+        for start in range(0, len(text), _AT_ONCE):
+            part = encodable(text[start : start + _AT_ONCE], stream)
+            click.echo(part, file=stream, nl=False, color=color)
     return 0
 
 
