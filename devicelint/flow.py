@@ -241,7 +241,8 @@ class Flow:
     def _is_chosen_in(self, function: Key, value: Value, depth: int) -> bool:
         """Tell whether a value names a device that somebody chose; one that is built does not."""
         verdicts = {atom: self._is_chosen(function, atom, depth) for atom in value}
-        if any(atom[0] in ("call", "item") and not chosen for atom, chosen in verdicts.items()):
+        built = ("call", "item", "device_of")
+        if any(atom[0] in built and not chosen for atom, chosen in verdicts.items()):
             return False
         return any(verdicts.values())
 

@@ -19,7 +19,7 @@ A *value* is the set of places an expression's value may come from, each one an 
 `("str", text)`        a string literal; `("none",)`, `("true",)`, `("false",)` the literals
 `("dict", full, *ks)`  a dict with the known keys `ks`; `full` is 1 if these are all
 `("device",)`          a `torch.device(...)`
-`("device_of", *a)`    `.device` of what `a` stands for
+`("device_of", *a)`    `.device` of what `a` stands for: a call, a parameter, `self.name`
 `("tensor",)`          a tensor by its name (`layer.weight`), made elsewhere
 `("move",)`            as a callee: `.to(device)` and its kind (arguments: the value, the device)
 `("box",)`             a list, tuple, set or dict display or comprehension

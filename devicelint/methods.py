@@ -83,6 +83,8 @@ def _member_of(frame: Frame, atom: Atom, attr: str) -> Value:
     if kind in ("call", "item", "param") and attr in PROBES:
         frame.event("probe", "", (atom,))
         return (("device_of", *atom),) if attr == "device" else ()
+    if kind == "attr" and attr == "device":
+        return (("device_of", *atom),)
     # what a call made may be a record of tensors; of a parameter or attribute nothing says so
     if kind in ("call", "item") or (kind in ("param", "attr") and attr in _VIEWS):
         return (atom,)

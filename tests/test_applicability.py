@@ -1,0 +1,99 @@
+"""Which fixes are safe, which are not, and which are left to a person.
+
+In: short modules.  Out: tests.  Never here: where an edit goes, what a rule says.
+
+A fix that breaks a program is worse than none: each case below broke, or would break, once the
+modules it shows are built on a device other than the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from devicelint.model import Finding
+
+FindingsOf = Callable[[str], tuple[Finding, ...]]
+
+HEADER = "import torch\nfrom torch import nn\n\n\n"
+
+
+def verdicts(findings: tuple[Finding, ...]) -> list[str]:
+    """Show what is offered for each finding."""
+    return [f"{one.code} {one.fix.applicability if one.fix else 'none'}" for one in findings]
+
+
+# Values that meet -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(
+            """\
+class M(nn.Module):
+    def __init__(self, size, where=None):
+        super().__init__()
+        self.rates = self.make(size, where)
+        self.register_buffer("table", self.steps(size))
+
+    def steps(self, size):
+        return torch.outer(torch.arange(size), self.rates)
+
+    def make(self, size, where):
+        return torch.arange(size, device=where)
+""",
+            ["DVL003 display"],
+            id="an attribute keeps what a helper builds",
+        ),
+        pytest.param(
+            """\
+class M(nn.Module):
+    def __init__(self, size, where=None):
+        super().__init__()
+        self.register_buffer("table", torch.arange(size) * self.outer(size, where))
+
+    def outer(self, size, where):
+        return self.inner(size, where)
+
+    def inner(self, size, where):
+        return torch.arange(size, device=where)
+""",
+            ["DVL003 display"],
+            id="a helper hands on what another one builds",
+        ),
+        pytest.param(
+            """\
+class M(nn.Module):
+    def __init__(self, size, where=None):
+        super().__init__()
+        self.table = self.make(size, where)
+
+    def make(self, size, where):
+        return self.plain(size) if size else self.placed(size, where)
+
+    def plain(self, size):
+        return torch.arange(size)
+
+    def placed(self, size, where):
+        return torch.arange(size, device=where)
+""",
+            ["DVL001 safe"],
+            id="alternatives do not meet",
+        ),
+        pytest.param(
+            """\
+class M(nn.Module):
+    def __init__(self, size, weight: torch.Tensor):
+        super().__init__()
+        steps = torch.arange(size, device=weight.device)
+        self.register_buffer("table", steps * torch.arange(size) * weight)
+""",
+            ["DVL003 display"],
+            id="the device is that of a tensor made elsewhere",
+        ),
+    ],
+)
+def test_what_meets(source: str, expected: list[str], findings_of: FindingsOf) -> None:
+    assert verdicts(findings_of(HEADER + source)) == expected
