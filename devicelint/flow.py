@@ -23,8 +23,8 @@ from devicelint.project import ClassTarget, External, Key, ProjectIndex
 from devicelint.torch_api import COPYING_METHODS, TENSOR_ARGUMENT_SINKS
 
 #: (kind, name): kind is a `Sink` value or moved, probe, managed, iterated, `copied` (into a tensor
-#: that exists, by way of a name), or `handed`: given to a function outside the project, whose
-#: result may lead further
+#: that exists, by way of a name), `fed` (a module computes with it, or a weight meets it), or
+#: `handed`: given to a function outside the project, whose result may lead further
 End = tuple[str, str]
 
 
@@ -48,6 +48,11 @@ _PRECEDENCE = (
     Sink.EXISTING,
 )
 
+#: Methods of a module that give modules.
+_GIVING_MODULES = frozenset(
+    {"children", "modules", "named_children", "named_modules", "get_submodule"}
+)
+
 #: The callee of `.to(device)` and its kind.
 MOVE: Value = (("move",),)
 
@@ -65,6 +70,8 @@ class Outcome:
     harmless: bool
     #: it is filled with random numbers on the way
     drawn: bool = False
+    #: it meets the weights of a module, which are wherever they are
+    fed: bool = False
 
 
 class Flow:
@@ -93,8 +100,8 @@ class Flow:
             kinds = kinds - {"existing"} | {"copied"}
         if summary and "moved" in kinds and self._is_moved_in_place(function, summary, number):
             return Outcome(Sink.LOCAL, "", (), True)
-        drawn = "drawn" in kinds
-        return replace(_outcome_of(kinds - {"drawn"}, ends), drawn=drawn)
+        outcome = _outcome_of(kinds - {"drawn", "fed"}, ends)
+        return replace(outcome, drawn="drawn" in kinds, fed="fed" in kinds)
 
     def _is_moved_in_place(self, function: Key, summary: FunctionFacts, number: int) -> bool:
         """Tell `self.x = t`, and later `self.x = self.x.to(device)`: the author has seen to it."""
@@ -205,6 +212,8 @@ class Flow:
                 yield Place(function, ("call", number))
             return
         callees = self._construction.calls.of(function, number)
+        if position != "receiver" and self._runs_module(function, summary, call, callees):
+            yield "fed", ""
         names = [callee.name for callee in callees if isinstance(callee, External)]
         keys = [callee.key for callee in callees if not isinstance(callee, External)]
         sink = self._extras.sink_of(call.text, names, keys)
@@ -226,6 +235,42 @@ class Flow:
             yield from self._into(call, callee, facts, position)
         if outside:
             yield from self._past(function, number, position, call, callees)
+
+    def _runs_module(
+        self,
+        function: Key,
+        summary: FunctionFacts,
+        call: CallFact,
+        callees: Collection[Runnable],
+    ) -> bool:
+        """Tell a call of a module: of this one, of a layer of it, or of one that was made here."""
+        known = any(not isinstance(callee, External) for callee in callees)
+        for atom in call.callees:
+            match atom:
+                case ("self",) | ("attr" | "super" | "bound", "forward" | "__call__", *_):
+                    return True
+                case ("attr", _) | ("bound", _, "attr", *_) | ("param", _) if not known:
+                    return True
+                case ("call" | "item", int(maker), *_) if self._makes_module(
+                    function, summary, maker
+                ):
+                    return True
+        # what nothing is known of is a layer rather than a function
+        return not call.callees and "." not in call.text
+
+    def _makes_module(self, function: Key, summary: FunctionFacts, number: int) -> bool:
+        """Tell whether a call gives a module, or modules to loop over."""
+        if summary.calls[number].text.rpartition(".")[2] in _GIVING_MODULES:
+            return True
+        for callee in self._construction.calls.of(function, number):
+            match callee:
+                case ClassTarget(key=key) if self._index.is_module(key):
+                    return True
+                case External(name=name):
+                    row = self._extras.constructors.get(name)
+                    if row is not None and row.kind is Kind.MODULE:
+                        return True
+        return False
 
     def moves_away(self, function: Key, call: CallFact) -> bool:
         """Tell whether a move takes its value to a device that somebody chose.

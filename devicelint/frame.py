@@ -235,6 +235,8 @@ class Frame:
     def meet(self, *values: Value) -> Value:
         """Join values that one expression computes with, and note whose results they are."""
         joined = merge(*values)
+        if ("tensor",) in joined:
+            self.event("fed", "", joined)
         calls = sorted({int(atom[1]) for atom in joined if atom[0] in ("call", "item")})
         held = sorted({str(atom[1]) for atom in joined if atom[0] == "attr"})
         if calls and len(calls) + len(held) > 1 and len(calls) < MAX_ATOMS:

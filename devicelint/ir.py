@@ -109,11 +109,12 @@ class Event(NamedTuple):
     """Something a function does with a value.
 
     `kind` is a `Sink` value, or one of: `moved`; `copied` (into a tensor that exists, by way of a
-    name; `existing` is that in one statement); `drawn` (filled with random numbers); `probe` (only
-    metadata is read); `iterated` (looped over or tested); `returned` (`detail` the index into a
-    returned tuple, "" for the whole); `declared buffer`, `declared parameter` (`detail` a
-    registered name); `default` (`detail` is `function:parameter`, in bodies only); `used`
-    (`detail` a class of this file that names a module-level constant).
+    name; `existing` is that in one statement); `drawn` (filled with random numbers); `fed` (a
+    weight of some layer meets it); `probe` (only metadata is read); `iterated` (looped over or
+    tested); `returned` (`detail` the index into a returned tuple, "" for the whole); `declared
+    buffer`, `declared parameter` (`detail` a registered name); `default` (`detail` is
+    `function:parameter`, in bodies only); `used` (`detail` a class of this file that names a
+    module-level constant).
     """
 
     kind: str

@@ -17,7 +17,7 @@ from devicelint.flow import MOVE, Flow, Outcome
 from devicelint.groups import meeting
 from devicelint.ir import CallFact, FunctionFacts, GroupCall
 from devicelint.model import Candidate, Constructor, FileTargets, Kind, Sink
-from devicelint.project import ClassTarget, External, Key, ProjectIndex
+from devicelint.project import ClassTarget, Key, ProjectIndex
 from devicelint.torch_api import CONSTRUCTORS, FIX_OBSTACLE_KEYWORDS
 
 
@@ -36,7 +36,7 @@ def select_targets(
     chosen: dict[CallKey, Candidate] = {}
     for (function, number), reach in construction.sites.items():
         chain = chains[function]
-        candidate = _constructor_call(index, construction, flow, function, number, reach, chain)
+        candidate = _constructor_call(index, flow, function, number, reach, chain)
         if candidate is not None:
             chosen[function, number] = candidate
     grouped = _in_groups(index, construction, chosen, extras)
@@ -143,7 +143,6 @@ def _file_targets(items: list[Candidate]) -> FileTargets:
 
 def _constructor_call(
     index: ProjectIndex,
-    construction: Construction,
     flow: Flow,
     function: Key,
     number: int,
@@ -176,27 +175,13 @@ def _constructor_call(
         chain,
         in_context=bool(reach.context),
         import_time=import_time,
-        risky=outcome.drawn or _is_fed_to_module(construction, function, summary, number),
+        risky=outcome.drawn or outcome.fed,
     )
 
 
 def _moves_itself(summary: FunctionFacts) -> bool:
     """Tell a constructor that ends in `self.to(device)`: what follows the module is moved."""
     return any(call.text in ("self.to", "self.cuda") for call in summary.calls)
-
-
-def _is_fed_to_module(
-    construction: Construction, function: Key, summary: FunctionFacts, number: int
-) -> bool:
-    """Tell a value that a submodule computes with, whose weights are wherever they are."""
-    return any(
-        ("call", number) in value
-        and call.text.startswith("self.")
-        and call.text.count(".") == 1
-        and all(isinstance(callee, External) for callee in construction.calls.of(function, place))
-        for place, call in enumerate(summary.calls)
-        for value in call.args
-    )
 
 
 def _matters_at_import(

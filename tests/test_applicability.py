@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devicelint.model import Finding
+from devicelint.model import Applicability, Finding
 
 FindingsOf = Callable[[str], tuple[Finding, ...]]
 
@@ -97,3 +97,73 @@ class M(nn.Module):
 )
 def test_what_meets(source: str, expected: list[str], findings_of: FindingsOf) -> None:
     assert verdicts(findings_of(HEADER + source)) == expected
+
+
+# Values that meet the weights of a module -------------------------------------------------------
+
+LAYER = """\
+class Layer(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.lin = nn.Linear(n, n)
+
+    def forward(self, x):
+        return self.lin(x)
+
+
+def run(layer, x):
+    return layer(x)
+
+
+class M(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(n, n)])
+        layer = Layer(n)
+        chain = nn.Sequential(layer)
+        x = torch.zeros(2, n)
+        PROBE
+
+    def helper(self, x):
+        return self.layers[0](x)
+
+    def forward(self, x):
+        return self.helper(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        "self.shape = self(x).shape",
+        "self.shape = self.forward(x).shape",
+        "self.shape = super().__call__(x).shape",
+        "self.shape = self.helper(x).shape",
+        "self.shape = self.layers[0](x).shape",
+        "self.shape = self._modules['layers'][0](x).shape",
+        "self.shape = layer(x).shape",
+        "self.shape = layer.forward(x).shape",
+        "self.shape = chain(x).shape",
+        "self.shape = nn.Linear(n, n)(x).shape",
+        "self.shape = Layer(n)(x).shape",
+        "self.shape = run(layer, x).shape",
+        "for layer in self.layers: x = layer(x)",
+        "for layer in self.children(): x = layer(x)",
+        "for _, layer in self.named_children(): x = layer(x)",
+        "self.shape = torch.relu(self(2 * x)).shape",
+        "self.mean = nn.functional.linear(x, layer.lin.weight).mean()",
+        "self.mean = (x @ layer.lin.weight.data).mean()",
+    ],
+)
+def test_what_a_module_computes_with(probe: str, findings_of: FindingsOf) -> None:
+    findings = findings_of(HEADER + LAYER.replace("PROBE", probe))
+    assert [one.fix.applicability for one in findings if one.fix] == [Applicability.UNSAFE]
+
+
+@pytest.mark.parametrize(
+    ("probe", "code"),
+    [("self.table = torch.relu(x)", "DVL001"), ("self.table = double(x)", "DVL001")],
+)
+def test_what_a_function_computes_with(probe: str, code: str, findings_of: FindingsOf) -> None:
+    source = "def double(x):\n    return 2 * x\n\n\n" + LAYER.replace("PROBE", probe)
+    assert verdicts(findings_of(HEADER + source)) == [f"{code} safe"]

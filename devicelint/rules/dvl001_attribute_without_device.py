@@ -70,9 +70,10 @@ Where none is, it inserts the configured `device-expression`, by default
 - it defeats construction on `meta`: the tensor takes real GPU memory;
 - it returns 0 on every rank until `torch.cuda.set_device(local_rank)` ran.
 
-Only the placement changes, so the fix is safe, with three exceptions that need `--unsafe-fixes`:
+Only the placement changes, so the fix is safe, with four exceptions that need `--unsafe-fixes`:
 random draws (a seed gives other numbers on another device), values that are read on the host as
-well, and `torch.as_tensor(x)` and its like, which may alias `x` now and would copy it.
+well, values that a module computes with (its weights are wherever they are), and
+`torch.as_tensor(x)` and its like, which may alias `x` now and would copy it.
 
 With `construction = "meta"` there is no automatic fix. A buffer registered without
 `persistent=False` adds a key to `state_dict`, and older checkpoints no longer load strictly.
