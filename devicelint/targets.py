@@ -350,6 +350,8 @@ def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: 
     if import_time:
         return "no device is known when the module is imported"
     position = constructor.device_index
+    if position is not None and call.star >= 0 and _may_reach(call, position):
+        return "its device may be among the arguments after the `*`"
     if position is not None and len(call.args) > position:
         return "its device is passed by position, replace the `None`"
     if name != constructor.name:
@@ -360,6 +362,15 @@ def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: 
         if keyword in FIX_OBSTACLE_KEYWORDS:
             return FIX_OBSTACLE_KEYWORDS[keyword]
     return ""
+
+
+def _may_reach(call: CallFact, position: int) -> bool:
+    """Tell whether the arguments after a `*` may go as far as a position."""
+    dicts = [atom for atom in call.args[call.star] if atom[0] == "dict"]
+    if dicts and all(atom[1] for atom in dicts) and call.star == len(call.args) - 1:
+        # `*kwargs` instead of `**kwargs` hands over the keys
+        return call.star + max(len(atom) - 2 for atom in dicts) > position
+    return call.star <= position
 
 
 def symbol_of(function: Key) -> str:

@@ -167,3 +167,36 @@ def test_what_a_module_computes_with(probe: str, findings_of: FindingsOf) -> Non
 def test_what_a_function_computes_with(probe: str, code: str, findings_of: FindingsOf) -> None:
     source = "def double(x):\n    return 2 * x\n\n\n" + LAYER.replace("PROBE", probe)
     assert verdicts(findings_of(HEADER + source)) == [f"{code} safe"]
+
+
+# Arguments after a star ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("nn.Linear(*sizes)", "DVL010 display"),
+        ("nn.Linear(4, 4, *sizes)", "DVL010 display"),
+        ("nn.BatchNorm2d(4, *sizes)", "DVL010 display"),
+        ("nn.Linear(4, 4, *keys)", "DVL010 display"),
+        ("nn.BatchNorm2d(4, *keys)", "DVL010 safe"),
+        ("KeywordOnly(*sizes)", "DVL010 safe"),
+        ("torch.zeros(*sizes)", "DVL001 safe"),
+        ("torch.Stream(*sizes)", "DVL005 display"),
+    ],
+)
+def test_a_device_may_be_behind_a_star(call: str, expected: str, findings_of: FindingsOf) -> None:
+    source = f"""\
+class KeywordOnly(nn.Module):
+    def __init__(self, n, m, *, device=None):
+        super().__init__()
+        self.lin = nn.Linear(n, m, device=device)
+
+
+class M(nn.Module):
+    def __init__(self, *sizes, device=None):
+        super().__init__()
+        keys = {{"eps": 0.1, "momentum": 0.1}}
+        self.made = {call}
+"""
+    assert verdicts(findings_of(HEADER + source)) == [expected]
