@@ -56,6 +56,7 @@ _PASSING = frozenset(
 )
 #: Functions whose result is their argument, or a copy of it that is where it was.
 _COPYING = ("copy.copy", "copy.deepcopy", "typing.cast", "collections.OrderedDict")
+_DEVICE_MODULE = "torch.get_device_module"
 _PARTIAL = ("functools.partial", "functools.partialmethod")
 
 
@@ -64,7 +65,7 @@ def invoke(frame: Frame, node: ast.Call, callees: Value, args: Arguments, base: 
     if any(atom[0] == "partial" for atom in callees):
         return _call_partial(frame, node, callees, args)
     names = [canonical(name) for name in references(callees)]
-    if len(names) == len(callees) and names:
+    if len(names) == len(callees) and names and not _is_of_some_accelerator(callees):
         results = [_call_known(frame, node, name, args) for name in names]
         if all(result is not None for result in results):
             return merge(*(result or () for result in results))
@@ -72,6 +73,11 @@ def invoke(frame: Frame, node: ast.Call, callees: Value, args: Arguments, base: 
     if not callees and not tracked(args.all()):
         return ()
     return frame.record(node, callees, args, base)
+
+
+def _is_of_some_accelerator(callees: Value) -> bool:
+    """Tell `torch.get_device_module().Stream`: what it is called is not the whole truth."""
+    return any(name.startswith(f"{_DEVICE_MODULE}.") for name in references(callees))
 
 
 def _call_partial(frame: Frame, node: ast.Call, callees: Value, args: Arguments) -> Value:
@@ -218,8 +224,8 @@ def _construct(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Valu
 
 
 def _device_module(frame: Frame, args: Arguments) -> Value:
-    """Whichever it is: a module like `torch.cuda`, known through a value."""
-    return (("ref", "torch.cuda"),)
+    """Whichever it is: the tables take it for `torch.cuda`, but by a name of its own."""
+    return (("ref", _DEVICE_MODULE),)
 
 
 def _default_device(frame: Frame, args: Arguments) -> Value:
@@ -235,7 +241,7 @@ def _probe(frame: Frame, args: Arguments) -> Value:
 
 #: Functions of PyTorch that are neither constructors nor compute a tensor.
 _ODD = {
-    "torch.get_device_module": _device_module,
+    _DEVICE_MODULE: _device_module,
     "torch.set_default_device": _default_device,
     "torch.is_tensor": _probe,
     "torch.numel": _probe,

@@ -200,3 +200,45 @@ class M(nn.Module):
         self.made = {call}
 """
     assert verdicts(findings_of(HEADER + source)) == [expected]
+
+
+# Other accelerators -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "statement", "expected"),
+    [
+        ("make", "self.x = torch.get_device_module().Stream()", "DVL005 display"),
+        ("make", "module = torch.get_device_module(); self.x = module.Stream()", "DVL005 display"),
+        ("make", "self.x = torch.xpu.Stream()", "DVL005 display"),
+        ("make_npu", "self.x = torch.zeros(3)", "DVL001 display"),
+        ("makeXPUTable", "self.x = torch.zeros(3)", "DVL001 display"),
+        ("_is_hpu_table", "self.x = torch.zeros(3)", "DVL001 display"),
+        ("make_input", "self.x = torch.zeros(3)", "DVL001 safe"),
+        ("MAKE_INPUT", "self.x = torch.zeros(3)", "DVL001 safe"),
+    ],
+)
+def test_cuda_is_nothing_to_other_accelerators(
+    name: str, statement: str, expected: str, findings_of: FindingsOf
+) -> None:
+    source = f"""\
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.{name}()
+
+    def {name}(self):
+        {statement}
+"""
+    assert verdicts(findings_of(HEADER + source)) == [expected]
+
+
+def test_a_stream_context_of_some_accelerator(findings_of: FindingsOf) -> None:
+    source = """\
+class M(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        with torch.get_device_module().device(device):
+            self.stream = torch.cuda.Stream()
+"""
+    assert findings_of(HEADER + source) == ()

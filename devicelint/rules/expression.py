@@ -24,6 +24,12 @@ from devicelint.model import (
 #: `torch` as the root of a dotted name; neither `my.torch.x` nor the start of a string
 _TORCH_ROOT = re.compile(r"(?<![\w.\"'])torch(?=\s*\.)")
 
+#: an accelerator other than CUDA as a word of a name: `torch.xpu.Stream`, `empty_npu`, `XPUCache`,
+#: but not `input`
+_ELSEWHERE = re.compile(
+    r"(?<![A-Za-z])(?:hpu|mtia|musa|npu|xpu)(?![a-z])|(?<![A-Z])(?:HPU|MTIA|MUSA|NPU|XPU)(?![a-z])"
+)
+
 #: the arguments that cannot be tensors whatever their names stand for: literals and displays
 _LITERAL = re.compile(r"[-+]?[\d.]|[\[{\"']|(True|False|None|range|len|int|float|list)\b")
 
@@ -67,9 +73,15 @@ def device_placement(site: CallSite, policy: Policy) -> Placement:
     expression = policy.device_expression
     if policy.construction is Construction.META:
         obstacle = obstacle or "a named accelerator would defeat construction on meta"
-    elif site.callable.startswith("torch.xpu.") and "torch.cuda." in expression:
-        obstacle = obstacle or f"`{expression}` is no device of `{site.callable}`"
+    elif "cuda" in expression and (name := _of_another_accelerator(site)):
+        obstacle = obstacle or f"`{expression}` is no device of `{name}`"
     return _with_imports(site, policy, obstacle)
+
+
+def _of_another_accelerator(site: CallSite) -> str:
+    """Give the name that says of itself that it is not for CUDA, "" if none does."""
+    names = (site.callable, *site.symbol.split("."))
+    return next((name for name in names if _ELSEWHERE.search(name)), "")
 
 
 def cpu_placement(site: CallSite) -> Placement:
