@@ -249,6 +249,8 @@ _ODD = {
 
 
 def _take_tensors(frame: Frame, name: str, args: Arguments) -> None:
-    """Note what a class of torch.nn makes of the tensors handed to it."""
-    sink = TENSOR_ARGUMENT_SINKS.get(name, Sink.ARGUMENT)
+    """Note what a module class makes of the tensors handed to it: those of torch.nn that take no
+    tensor read it as a size or a rate."""
+    other = Sink.HOST if name.startswith("torch.nn.") else Sink.ARGUMENT
+    sink = TENSOR_ARGUMENT_SINKS.get(name, other)
     frame.event(sink, "" if sink is not Sink.ARGUMENT else name, args.all())

@@ -368,7 +368,11 @@ class Flow:
         if any(row.follows_tensor and _places(call, row) for row in rows):
             yield "moved", ""
         elif rows:
-            yield Place(function, ("call", number))
+            # a layer takes sizes, which it reads; so does a factory, whose result may hold the rest
+            if all(row.kind is Kind.TENSOR and not row.follows_tensor for row in rows):
+                yield str(Sink.HOST), ""
+            if any(row.kind is not Kind.MODULE for row in rows):
+                yield Place(function, ("call", number))
         elif last in COPYING_METHODS and position not in (0, "receiver"):
             # a function of that name copies as the method does: `copy_(target, source)`
             yield str(Sink.EXISTING), ""

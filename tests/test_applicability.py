@@ -242,3 +242,37 @@ class M(nn.Module):
             self.stream = torch.cuda.Stream()
 """
     assert findings_of(HEADER + source) == ()
+
+
+# Sizes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("self.made = nn.Linear(n, 4)", ["DVL009 safe"]),
+        ('kwargs = {"in_features": n, "out_features": 4}; self.made = nn.Linear(**kwargs)', None),
+        ("self.made = nn.Dropout(n)", ["DVL009 safe"]),
+        ("self.made = Own(n)", ["DVL009 safe"]),
+        ("self.size = n; self.made = nn.Linear(n, 4)", ["DVL001 unsafe"]),
+        ('self.register_buffer("x", torch.zeros(n))', ["DVL003 unsafe", "DVL003 safe"]),
+        ("self.made = nn.CrossEntropyLoss(weight=n)", ["DVL003 safe"]),
+    ],
+)
+def test_a_size_is_read(
+    statement: str, expected: list[str] | None, findings_of: FindingsOf
+) -> None:
+    source = f"""\
+class Own(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.lin = nn.Linear(n, n)
+
+
+class M(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        n = torch.prod(torch.tensor(shape[1:]))
+        {statement}
+"""
+    assert verdicts(findings_of(HEADER + source)) == (expected or ["DVL009 safe"])

@@ -3,7 +3,7 @@
 ## What it does
 
 Reports a tensor factory that is called without `device=` while an `nn.Module` is being built, and
-whose value is read on the host (`.item()`, `.tolist()`, `.numpy()`, `int(...)`, a `for` loop) or
+whose value is read on the host (`.item()`, `.tolist()`, `int(...)`, a `for` loop, a layer's size) or
 pinned (`pin_memory=True`).
 
 ## Why is this bad?
