@@ -319,6 +319,25 @@ class Flow:
                 return True
         return False
 
+    def may_be_given(self, function: Key, name: str, depth: int = 0) -> bool:
+        """Tell whether a parameter may stand for a device: of a helper that only this project
+        calls, without one, it is None for sure."""
+        summary = self._index.summary(function)
+        callers = self._construction.callers.get(function)
+        if summary is None or not callers or depth == _MAX_CALLERS:
+            return True
+        if function[1].endswith(".__init__") or dict(summary.defaults).get(name) != (("none",),):
+            return True
+        for caller, number in callers:
+            given = self._given(caller, number, function, name)
+            for atom in (("none",),) if given is None else given or (("device",),):
+                passed_on = atom[0] == "param" and not self.may_be_given(
+                    caller, str(atom[1]), depth + 1
+                )
+                if atom != ("none",) and not passed_on:
+                    return True
+        return False
+
     def _given(self, caller: Key, number: int, function: Key, name: str) -> Value | None:
         """Give the argument of a call for a parameter of the function it runs."""
         outer, facts = self._index.summary(caller), self._index.summary(function)

@@ -114,7 +114,8 @@ class Event(NamedTuple):
     tested); `returned` (`detail` the index into a returned tuple, "" for the whole); `declared
     buffer`, `declared parameter` (`detail` a registered name); `default` (`detail` is
     `function:parameter`, in bodies only); `used` (`detail` a class of this file that names a
-    module-level constant).
+    module-level constant); `used device` (`detail` a parameter that is the device in scope, just
+    as it was given).
     """
 
     kind: str

@@ -165,7 +165,9 @@ def _constructor_call(
     import_time = is_body(chain[0])
     if import_time and not _matters_at_import(index, function, summary, number):
         return None
-    return _candidate(
+    on_host = outcome.sink is Sink.HOST
+    unfilled = "" if on_host else _unfilled(flow, function, summary, call)
+    candidate = _candidate(
         function,
         summary,
         call,
@@ -175,8 +177,22 @@ def _constructor_call(
         chain,
         in_context=bool(reach.context),
         import_time=import_time,
+        obstacle=unfilled,
         risky=outcome.drawn or outcome.fed,
     )
+    return replace(candidate, device_in_scope=None) if unfilled else candidate
+
+
+def _unfilled(flow: Flow, function: Key, summary: FunctionFacts, call: CallFact) -> str:
+    """Say that the device in scope is a parameter that nobody fills in, "" if it is none such.
+
+    Passing that on would change nothing, and silence the finding.
+    """
+    name = call.device_in_scope
+    is_as_given = any(event[:2] == ("used device", name) for event in summary.events)
+    if is_as_given and not flow.may_be_given(function, name):
+        return f"no caller passes the `{name}` that would be passed on"
+    return ""
 
 
 def _moves_itself(summary: FunctionFacts) -> bool:
@@ -255,7 +271,14 @@ def _unforwarded(
             yield (
                 (function, number),
                 _candidate(
-                    function, summary, call, constructor, constructor.name, outcome, (function,)
+                    function,
+                    summary,
+                    call,
+                    constructor,
+                    constructor.name,
+                    outcome,
+                    (function,),
+                    obstacle=_unfilled(flow, function, summary, call),
                 ),
             )
 

@@ -276,3 +276,73 @@ class M(nn.Module):
         {statement}
 """
     assert verdicts(findings_of(HEADER + source)) == (expected or ["DVL009 safe"])
+
+
+# The device in scope ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("make(n)", "DVL003 display"),
+        ("make(n, None)", "DVL003 display"),
+        ("outer(n)", "DVL003 display"),
+        ("make(n, device)", "DVL003 safe"),
+        ("outer(n, device=device)", "DVL003 safe"),
+        ("make(n, **options)", "DVL003 safe"),
+        ("settled(n)", "DVL003 safe"),
+        ("read(n)", "DVL009 safe"),
+        ("make(n) + make(n, device)", "DVL003 safe"),
+    ],
+)
+def test_a_parameter_that_no_caller_fills_in(
+    call: str, expected: str, findings_of: FindingsOf
+) -> None:
+    source = f"""\
+def make(n, device=None):
+    return torch.arange(n) / n
+
+
+def outer(n, device=None):
+    return make(n, device=device)
+
+
+def settled(n, device=None):
+    if device is None:
+        device = torch.get_default_device()
+    return torch.arange(n) / n
+
+
+def read(n, device=None):
+    return torch.arange(n).tolist()
+
+
+class M(nn.Module):
+    def __init__(self, n, device=None, **options):
+        super().__init__()
+        self.register_buffer("x", {call})
+"""
+    assert verdicts(findings_of(HEADER + source)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("statement", "inserted"),
+    [
+        ("self.device = device", "device"),
+        ('self.device = device or torch.device("cuda")', "self.device"),
+        ('self.device = torch.device("cuda") if device is None else device', "self.device"),
+    ],
+)
+def test_an_optional_device_that_was_made_up_for(
+    statement: str, inserted: str, findings_of: FindingsOf
+) -> None:
+    source = f"""\
+class M(nn.Module):
+    def __init__(self, n, device=None):
+        super().__init__()
+        {statement}
+        self.x = torch.zeros(n)
+"""
+    (finding,) = findings_of(HEADER + source)
+    assert finding.fix is not None
+    assert finding.fix.title == f"Insert `device={inserted}`"
