@@ -47,13 +47,15 @@ _DRAWING = frozenset(
     }
 )
 
-#: Builtins that hand their arguments on (the `sum` of tensors is a tensor).
+#: Builtins that hand their arguments on.
 _PASSING = frozenset(
     {
         *("list", "tuple", "set", "frozenset", "zip", "enumerate", "reversed", "iter", "next"),
-        *("map", "filter", "sum", "abs", "divmod", "pow"),
+        *("map", "filter", "divmod"),
     }
 )
+#: Builtins whose result is a tensor, if their arguments are or hold some; and the attributes.
+_GIVING = frozenset({"sum", "abs", "pow", "vars"})
 #: Functions whose result is their argument, or a copy of it that is where it was.
 _COPYING = ("copy.copy", "copy.deepcopy", "typing.cast", "collections.OrderedDict")
 _DEVICE_MODULE = "torch.get_device_module"
@@ -151,7 +153,8 @@ def _call_builtin(frame: Frame, node: ast.Call, name: str, args: Arguments) -> V
         return ()
     if name in _PASSING:
         return merge(args.all(), (("box",),))
-    return args.all() if name == "vars" else ()
+    result = args.all() if name == "vars" else tracked(args.all())
+    return result if name in _GIVING else ()
 
 
 def _getattr(frame: Frame, args: Arguments) -> Value:
@@ -210,7 +213,9 @@ def _call_torch(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Val
         return tracked(args.all())
     elif last.endswith("_like") and args.has_device():
         return ()
-    return tracked(frame.meet(args.all()))
+    computed = tracked(frame.meet(args.all()))
+    # a distribution and its kind is no tensor, it holds them
+    return merge(computed, (("box",),)) if last[:1].isupper() else computed
 
 
 def _construct(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value:

@@ -177,7 +177,9 @@ class Flow:
                 yield Place(setter, ("param", facts.params[1]))
                 continue
             declared = self._declarations(on).get(event.detail) if on else None
-            yield declared or str(Sink.ATTRIBUTE), event.detail
+            held = any(atom[0] in ("box", "dict") for atom in event.value)
+            name = f"{event.detail}[...]" if held and event.detail else event.detail
+            yield (declared, event.detail) if declared else (str(Sink.ATTRIBUTE), name)
 
     def _declarations(self, on: Key) -> dict[str, str]:
         """Give the names a class registers as buffers or parameters."""

@@ -22,7 +22,8 @@ A *value* is the set of places an expression's value may come from, each one an 
 `("device_of", *a)`    `.device` of what `a` stands for: a call, a parameter, `self.name`
 `("tensor",)`          a tensor by its name (`layer.weight`), made elsewhere
 `("move",)`            as a callee: `.to(device)` and its kind (arguments: the value, the device)
-`("box",)`             a list, tuple, set or dict display or comprehension
+`("box",)`             a list, tuple, set or dict display or comprehension, or another object
+                       of Python or PyTorch that holds tensors
 =====================  =============================================================
 """
 

@@ -1,6 +1,6 @@
 """Which fixes are safe, which are not, and which are left to a person.
 
-In: short modules.  Out: tests.  Never here: where an edit goes, what a rule says.
+In: short modules.  Out: tests.  Never here: where an edit goes.
 
 A fix that breaks a program is worse than none: each case below broke, or would break, once the
 modules it shows are built on a device other than the CPU.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devicelint.model import Applicability, Finding
+from devicelint.model import Applicability, Finding, Severity
 
 FindingsOf = Callable[[str], tuple[Finding, ...]]
 
@@ -346,3 +346,46 @@ class M(nn.Module):
     (finding,) = findings_of(HEADER + source)
     assert finding.fix is not None
     assert finding.fix.title == f"Insert `device={inserted}`"
+
+
+# What holds a value -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "is_held"),
+    [
+        ('{"mean": x}', True),
+        ("[x, x]", True),
+        ("torch.distributions.Categorical(x)", True),
+        ("x", False),
+        ("sum([x, x])", False),
+        ("torch.stack([x, x])", False),
+    ],
+)
+def test_what_holds_the_tensor_is_no_buffer(
+    value: str, is_held: bool, findings_of: FindingsOf
+) -> None:
+    source = f"""\
+class M(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        x = torch.ones(n)
+        self.kept = {value}
+"""
+    (finding,) = findings_of(HEADER + source)
+    assert ("each tensor that it holds" in finding.advice) is is_held
+    assert ('register_buffer("kept"' in finding.advice) is not is_held
+
+
+def test_a_copy_by_way_of_a_name_is_a_note(findings_of: FindingsOf) -> None:
+    source = """\
+class M(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layer = nn.Embedding(n, n)
+        hot = torch.eye(n)
+        self.layer.weight.data[:] = hot
+        self.layer.weight.data[:] = torch.eye(n)
+"""
+    (finding,) = findings_of(HEADER + source)
+    assert (finding.code, finding.severity) == ("DVL004", Severity.NOTE)

@@ -90,7 +90,7 @@ With `construction = "meta"` there is no automatic fix. A buffer registered with
 from __future__ import annotations
 
 from devicelint.model import CallSite, Construction, Policy, Rule, Severity, Violation
-from devicelint.rules.expression import buffer_advice, buffer_call, insert_device
+from devicelint.rules.expression import buffer_advice, buffer_remedy, insert_device
 from devicelint.rules.judgement import owner
 from devicelint.rules.wording import call, named, reason
 
@@ -246,7 +246,7 @@ def _message(site: CallSite, construction: Construction) -> str:
 
 
 def _advice(site: CallSite, construction: Construction) -> str:
-    buffer = f"make it a non-persistent buffer: {buffer_call(site)}"
+    buffer = buffer_remedy(site)
     if construction is Construction.META:
         return f"M{buffer[1:]}."
     if site.device_in_scope is not None:

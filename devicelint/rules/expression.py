@@ -103,14 +103,21 @@ def withheld(obstacle: str) -> Fix:
 def buffer_advice(site: CallSite) -> Fix:
     """Advise a buffer: the only thing besides a parameter that follows its module."""
     return Fix(
-        f"Make it a non-persistent buffer: {buffer_call(site)}"
-        " (`persistent=True` would add a key to `state_dict`)",
+        f"M{buffer_remedy(site)[1:]} (`persistent=True` would add a key to `state_dict`)",
         Applicability.DISPLAY,
     )
 
 
+def buffer_remedy(site: CallSite) -> str:
+    """Say how to make a buffer of what is an attribute, or of what that holds."""
+    if site.is_held:
+        return f"make a non-persistent buffer of each tensor that it holds: {buffer_call(site)}"
+    return f"make it a non-persistent buffer: {buffer_call(site)}"
+
+
 def buffer_call(site: CallSite) -> str:
     """Spell the call that registers the value as a non-persistent buffer."""
+    # what holds the tensors has the name of the attribute, so they need others
     name = site.target if site.target.isidentifier() else "name"
     return f'`self.register_buffer("{name}", ..., persistent=False)`'
 
