@@ -27,11 +27,10 @@ def verdicts(findings: tuple[Finding, ...]) -> list[str]:
 # Values that meet -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        pytest.param(
-            """\
+#: by what it shows: a module, and what is offered
+MEETING = {
+    "an attribute keeps what a helper builds": (
+        """\
 class M(nn.Module):
     def __init__(self, size, where=None):
         super().__init__()
@@ -44,11 +43,10 @@ class M(nn.Module):
     def make(self, size, where):
         return torch.arange(size, device=where)
 """,
-            ["DVL003 display"],
-            id="an attribute keeps what a helper builds",
-        ),
-        pytest.param(
-            """\
+        ["DVL003 display"],
+    ),
+    "a helper hands on what another one builds": (
+        """\
 class M(nn.Module):
     def __init__(self, size, where=None):
         super().__init__()
@@ -60,11 +58,10 @@ class M(nn.Module):
     def inner(self, size, where):
         return torch.arange(size, device=where)
 """,
-            ["DVL003 display"],
-            id="a helper hands on what another one builds",
-        ),
-        pytest.param(
-            """\
+        ["DVL003 display"],
+    ),
+    "alternatives do not meet": (
+        """\
 class M(nn.Module):
     def __init__(self, size, where=None):
         super().__init__()
@@ -79,22 +76,22 @@ class M(nn.Module):
     def placed(self, size, where):
         return torch.arange(size, device=where)
 """,
-            ["DVL001 safe"],
-            id="alternatives do not meet",
-        ),
-        pytest.param(
-            """\
+        ["DVL001 safe"],
+    ),
+    "the device is that of a tensor made elsewhere": (
+        """\
 class M(nn.Module):
     def __init__(self, size, weight: torch.Tensor):
         super().__init__()
         steps = torch.arange(size, device=weight.device)
         self.register_buffer("table", steps * torch.arange(size) * weight)
 """,
-            ["DVL003 display"],
-            id="the device is that of a tensor made elsewhere",
-        ),
-    ],
-)
+        ["DVL003 display"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "expected"), MEETING.values(), ids=MEETING)
 def test_what_meets(source: str, expected: list[str], findings_of: FindingsOf) -> None:
     assert verdicts(findings_of(HEADER + source)) == expected
 
