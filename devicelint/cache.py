@@ -18,6 +18,7 @@ from time import time
 from typing import TypeVar
 
 from devicelint import __version__
+from devicelint.cache_folder import prepare
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.frozen import (
     Frozen,
@@ -26,21 +27,23 @@ from devicelint.frozen import (
     facts_from,
     findings_from,
     findings_to,
+    footprint_from,
+    footprint_to,
     frozen,
     results_from,
     results_to,
 )
-from devicelint.ir import Basis, ModuleFacts
+from devicelint.ir import Basis, Footprint, ModuleFacts
 from devicelint.model import Finding, Results
 
 #: Facts and results depend on the program and on the grammar of the Python that runs it.
-VERSION = f"6:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
+VERSION = f"7:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
 
 #: Entries that were not used for so long are dropped (30 days).
 _LIFETIME = 30 * 24 * 3600
 #: So many results of whole runs are kept (each is another choice of paths or settings), with what
-#: the last one over each choice of paths was.
-_RUNS = 24
+#: the last one over each choice of paths was and has asked for.
+_RUNS = 36
 
 _SCHEMA = """
 create table if not exists files (path text primary key, stamp text, digest text);
@@ -51,9 +54,6 @@ create table if not exists runs (digest text primary key, data text, used real);
 
 #: The facts of so many files are written in one transaction.
 _AT_ONCE = 200
-
-#: The mark by which backup programs, and `devicelint clean`, know a cache.
-_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of devicelint.\n"
 
 _Answer = TypeVar("_Answer")
 
@@ -74,20 +74,21 @@ class Cache:
         self._is_fuller = False
         self.hits = 0
         self.misses = 0
+        #: why nothing can be remembered, "" while all is well
+        self.problem = ""
         self._open()
 
     def _open(self, *, again: bool = True) -> None:
         file = self._folder / f"{VERSION.replace(':', '-')}.db"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
-                if not (self._folder / name).exists():
-                    (self._folder / name).write_text(text, encoding="utf-8")
+            prepare(self._folder)
             self._database = sqlite3.connect(file, timeout=1.0)
             self._database.executescript(_SCHEMA)
             rows = self._database.execute("select path, stamp, digest from files")
             self._stamps = {path: (stamp, digest) for path, stamp, digest in rows}
+            self.problem = ""
         except (OSError, sqlite3.Error) as error:
+            self.problem = _reason(error)
             self._lose(file)
             is_torn = isinstance(error, sqlite3.Error) and not isinstance(
                 error, sqlite3.OperationalError
@@ -163,9 +164,18 @@ class Cache:
         """Remember what a run was."""
         self._new_runs[digest] = json.dumps(basis_to(basis), ensure_ascii=False)
 
+    def footprint(self, run: str) -> Footprint | None:
+        """Give what a run has asked for."""
+        return self._ask("runs", f"{run} asked", footprint_from)
+
+    def keep_footprint(self, run: str, footprint: Footprint) -> None:
+        """Remember what a run has asked for."""
+        self._new_runs[f"{run} asked"] = json.dumps(footprint_to(footprint), ensure_ascii=False)
+
     def use(self, *digests: str) -> None:
         """Note that what is known of runs was of use, so that it is kept."""
-        self._used_runs.update(digests)
+        for digest in digests:
+            self._used_runs.update((digest, f"{digest} asked"))
 
     def _ask(self, table: str, digest: str, read: Callable[[Frozen], _Answer]) -> _Answer | None:
         if self._database is None:
@@ -197,7 +207,8 @@ class Cache:
             try:
                 with self._database as database:
                     database.executemany("insert or replace into facts values (?, ?, ?)", rows)
-            except (sqlite3.Error, OSError, ValueError):
+            except (sqlite3.Error, OSError, ValueError) as error:
+                self.problem = _reason(error)
                 return
 
     def save(self) -> None:
@@ -223,8 +234,8 @@ class Cache:
                 )
                 if self._is_fuller or self._new_runs:
                     self._age(database, now)
-        except (sqlite3.Error, OSError, ValueError):
-            return
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self.problem = _reason(error)
 
     def _age(self, database: sqlite3.Connection, now: float) -> None:
         database.executemany(
@@ -244,6 +255,20 @@ class Cache:
             with contextlib.suppress(sqlite3.Error):
                 self._database.close()
             self._database = None
+
+
+def _reason(error: Exception) -> str:
+    """Say why a cache cannot be used; "" where another run is at it, which passes."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "it is not a folder"
+    if isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_BUSY:
+        return ""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    # Only errors of SQLite itself have one, not those of Python's module around it.
+    return getattr(error, "sqlite_errorcode", None)
 
 
 def run_digest(settings: str, sources: Iterable[tuple[str, str]]) -> str:

@@ -44,6 +44,20 @@ class _Program(click.Group):
         """Import a command."""
         return COMMANDS[cmd_name]() if cmd_name in COMMANDS else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is named first, or say which one may be meant."""
+        word = args[0]
+        # Click has its own words for an option, and only completion may go on without a command.
+        if word in COMMANDS or word.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        import difflib
+
+        near = difflib.get_close_matches(word.lower(), COMMANDS, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else "see `devicelint --help`"
+        raise click.UsageError(f"no command is called {word!r}, {hint}", ctx)
+
 
 @click.command(
     cls=_Program,

@@ -115,6 +115,8 @@ class Construction:
     visits: dict[Where, dict[Key | None, Visit]] = field(default_factory=dict)
     #: what a function did before what it lacked had been read
     early: dict[OnClass, tuple[Visit, ...]] = field(default_factory=dict)
+    #: attributes whose values were asked for to tell what runs, of whichever class
+    attributes: frozenset[str] = frozenset()
     #: functions reached, and the classes they run on
     reached: Mapping[Key, Collection[Key | None]] = field(default_factory=dict)
 

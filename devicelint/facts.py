@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from devicelint.dataflow import read_function, read_statement
 from devicelint.expressions import evaluate
@@ -82,10 +82,10 @@ def extend_facts_from(
     reader = Reader(left_out.text if left_out else "")
     reader.survey(tree, left_out)
     missing = list(wanted)
-    # a nested function is known once the function around it has been read (again)
-    around = sorted({name.partition(".<locals>.")[0] for name in missing})
     reader.summaries.clear()
-    reader.read_wanted(around)
+    # a nested function is known once those around it have been read (again), outermost first
+    for around in sorted({around for name in missing for around in _functions_around(name)}):
+        reader.read_wanted([around])
     reader.read_wanted(missing)
     return reader.news(facts)
 
@@ -94,7 +94,6 @@ def joined(facts: ModuleFacts, news: ModuleFacts) -> ModuleFacts:
     """Add what `extend_facts` has found; of what was read twice, the first reading holds."""
     summaries = {item.qualname: item for item in (*news.summaries, *facts.summaries)}
     return facts._replace(
-        classes=(*facts.classes, *news.classes),
         functions=tuple(dict.fromkeys((*facts.functions, *news.functions))),
         summaries=tuple(summaries.values()),
         unread=tuple(item for item in facts.unread if item.qualname not in summaries),
@@ -300,13 +299,21 @@ class Reader:
 
     def read_constructors(self, names: Collection[str] | None) -> None:
         """Summarise functions and the constructors of classes (None: of all), and what they name
-        in this file."""
-        makers = [
-            name
-            for name, (node, _, _) in self.nodes.items()
-            if not isinstance(node, Unread) and _makes_class(node, names)
-        ]
-        self.read_functions([*makers, *(names or ())], names)
+        in this file.
+
+        Functions that define a class are read whatever the names: the classes of a file are known
+        from the start, whoever asks for what.
+        """
+        failed = {*self.read_functions(names or (), names)}
+        # what is read may hold further such functions
+        while makers := [name for name in self._makers() if name not in failed]:
+            failed.update(self.read_functions(makers, names))
+
+    def _makers(self) -> Iterator[str]:
+        """Give the functions that define a class and were not read."""
+        for name, (node, _, _) in self.nodes.items():
+            if name not in self.summaries and not isinstance(node, Unread) and _makes_class(node):
+                yield name
 
     def read_functions(
         self, wanted: Iterable[str], classes: Container[str] | None
@@ -409,12 +416,12 @@ class Reader:
 
     def news(self, facts: ModuleFacts) -> ModuleFacts:
         """Give what has been read beyond what was known, and let go of the rest."""
-        known = {item.qualname for item in facts.classes}
         functions = set(facts.functions)
         news = ModuleFacts(
             imports=(),
             stars=(),
-            classes=tuple(item for name, item in self.classes.items() if name not in known),
+            # known from the start, see `read_constructors`
+            classes=(),
             functions=tuple(name for name in self.functions if name not in functions),
             bindings=(),
             summaries=tuple(self.summaries.values()),
@@ -444,16 +451,21 @@ def _unique(qualname: str, taken: Container[str]) -> str:
     return unique
 
 
-def _makes_class(node: FunctionNode, classes: Container[str] | None) -> bool:
-    """Tell a function in whose body a class is defined (one of `classes`, if not None)."""
-    return not isinstance(node, ast.Lambda) and _defines_class(node.body, classes)
+def _functions_around(qualname: str) -> Iterator[str]:
+    """Give the functions in which a function is defined, by their qualified names."""
+    parts = qualname.split(".<locals>.")
+    for count in range(1, len(parts)):
+        yield ".<locals>.".join(parts[:count])
 
 
-def _defines_class(body: list[ast.stmt], classes: Container[str] | None) -> bool:
+def _makes_class(node: FunctionNode) -> bool:
+    """Tell a function in whose body a class is defined."""
+    return not isinstance(node, ast.Lambda) and _defines_class(node.body)
+
+
+def _defines_class(body: list[ast.stmt]) -> bool:
     return any(
-        (isinstance(item, ast.ClassDef) and (classes is None or item.name in classes))
-        or any(_defines_class(block, classes) for block in blocks_of(item))
-        for item in body
+        isinstance(item, ast.ClassDef) or any(map(_defines_class, blocks_of(item))) for item in body
     )
 
 

@@ -85,6 +85,10 @@ class Flow:
         self._uses: dict[Key, _Uses] = {}
         self._declared: dict[Key, dict[str, str]] = {}
 
+    def followed(self) -> Collection[Place]:
+        """Give the places where a value was followed to."""
+        return self._steps.keys()
+
     def outcome(self, function: Key, number: int, kind: Kind) -> Outcome:
         """Say what becomes of the result of call `number` of a function."""
         ends = self.ends(function, ("call", number))

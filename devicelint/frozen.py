@@ -16,11 +16,14 @@ from devicelint.ir import (
     ClassFacts,
     Event,
     FileHeaders,
+    Footprint,
     FunctionFacts,
     Glance,
     GroupCall,
+    Meaning,
     ModuleFacts,
     Unread,
+    Way,
 )
 from devicelint.model import (
     Analysis,
@@ -270,22 +273,88 @@ def basis_to(basis: Basis) -> Json:
         [[path, digest, _glance_to(glance)] for path, (digest, glance) in basis.files.items()],
         targets,
         [*sorted(basis.read)],
-        [*sorted(basis.consulted)],
+        [[path, *map(_meaning_to, names.items())] for path, names in basis.consulted.items()],
+        [
+            [path, [*sorted(names)] if names is not None else None]
+            for path, names in basis.exports.items()
+        ],
     ]
 
 
 def basis_from(value: Frozen) -> Basis:
     """Give what a run was."""
     match value:
-        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted)):
+        case (str(run), tuple(files), tuple(targets), tuple(read), tuple(consulted), tuple(names)):
             return Basis(
                 run,
                 dict(_file_from(item) for item in files),
                 dict(_targets_from(item) for item in targets),
                 frozenset(str(item) for item in read),
-                frozenset(str(item) for item in consulted),
+                {str(path): dict(map(_meaning_from, one)) for path, *one in map(_many, consulted)},
+                {str(path): _exports_from(one) for path, one in map(_many, names)},
             )
     raise ValueError("no run")
+
+
+def _exports_from(value: Frozen) -> frozenset[str] | None:
+    return frozenset(map(str, _many(value))) if value is not None else None
+
+
+def _meaning_to(named: tuple[str, Meaning]) -> Json:
+    name, meaning = named
+    return [name, [*meaning.imported], meaning.otherwise]
+
+
+def _meaning_from(value: Frozen) -> tuple[str, Meaning]:
+    match value:
+        case (str(name), tuple(imported), bool(otherwise)):
+            return name, Meaning(tuple(map(str, imported)), otherwise)
+    raise ValueError("no meaning")
+
+
+def footprint_to(footprint: Footprint) -> Json:
+    """Write what a run has asked for."""
+    plain: list[Json] = [
+        [*sorted(names)]
+        for names in (footprint.names, footprint.listed, footprint.attributes, footprint.kept)
+    ]
+    parameters: list[Json] = [[path, *sorted(one)] for path, one in footprint.parameters.items()]
+    ways: list[Json] = [[path, *map(_way_to, one.items())] for path, one in footprint.ways.items()]
+    return [*plain, parameters, ways]
+
+
+def footprint_from(value: Frozen) -> Footprint:
+    """Give what a run has asked for; its insides are believed."""
+    match value:
+        case (
+            tuple(names),
+            tuple(listed),
+            tuple(attributes),
+            tuple(kept),
+            tuple(parameters),
+            tuple(ways),
+        ):
+            return Footprint(
+                frozenset(map(str, names)),
+                frozenset(map(str, listed)),
+                frozenset(map(str, attributes)),
+                frozenset(map(str, kept)),
+                {str(path): frozenset(map(str, one)) for path, *one in map(_many, parameters)},
+                {str(path): dict(map(_way_from, one)) for path, *one in map(_many, ways)},
+            )
+    raise ValueError("no footprint")
+
+
+def _way_to(named: tuple[str, Way]) -> Json:
+    name, way = named
+    return [name, way.context, [*way.chain]]
+
+
+def _way_from(value: Frozen) -> tuple[str, Way]:
+    match value:
+        case (str(name), int(context), tuple(chain)):
+            return name, Way(context, tuple(map(str, chain)))
+    raise ValueError("no way")
 
 
 def _glance_to(glance: Glance) -> Json:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from devicelint.ir import FileHeaders
+from devicelint.ir import FileHeaders, Meaning
 from devicelint.sharing import same
 
 # Each of these starts with plain letters, for which `re` has a fast search (20 times that of `^`);
@@ -41,6 +41,14 @@ _FROM = re.compile(
 )
 _IMPORT = re.compile(rb"import[ \t]+((?:[^\n#;\\]++|\\\n)+)")
 _FORWARD = re.compile(rb"def\s+forward\b")
+
+#: `__all__` with plain strings in brackets, a comma between any two, and nothing behind them
+_GAP = rb"(?:[ \t\n]|#[^\n]*\n)*+"
+_ALL = re.compile(
+    rb"__all__[ \t]*=[ \t]*[\[(](%b(?:(?:'[^'\\\n]*'|\"[^\"\\\n]*\")%b(?:,%b|(?=[\])])))*+)[\])]"
+    % (_GAP, _GAP, _GAP)
+    + rb"(?=[ \t]*(?:#[^\n]*)?(?:\n|\Z))"
+)
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -111,17 +119,32 @@ _TARGETS = re.compile(
 )
 
 
-def imported_from(data: bytes, name: str) -> list[str]:
-    """Give what a name is imported from, wherever that stands in a file's bytes."""
-    return [
-        target for bound, target in _imports_of(_normalised(data), [name.encode()]) if bound == name
-    ]
-
-
-def is_bound_otherwise(data: bytes, name: str) -> bool:
-    """Tell a name that a star import or an assignment in a file's bytes may give a meaning."""
+def meaning_of(data: bytes, name: str) -> Meaning:
+    """Say what a name may mean by a file's bytes: what it is imported from, wherever that stands,
+    and whether a star import or an assignment gives it a meaning."""
     text = _normalised(data)
-    return b"import *" in text or _is_assigned(name.encode(), text)
+    found = _imports_of(text, [name.encode()])
+    return Meaning(
+        tuple(target for bound, target in found if bound == name),
+        b"import *" in text or _is_assigned(name.encode(), text),
+    )
+
+
+def exports_of(data: bytes) -> frozenset[str] | None:
+    """Give the names in the `__all__` of a file's bytes, which are all that `import *` takes from
+    it; None if there is none, or it is more than one plain list of strings."""
+    if data.count(b"__all__") != 1:
+        return None
+    text = _normalised(data)
+    start = text.find(b"__all__")
+    found = _ALL.match(text, start)
+    # in a docstring it is an example
+    if found is None or text[:start][-1:] not in (b"", b"\n") or text.count(b'"""', 0, start) % 2:
+        return None
+    items = _COMMENT.sub("", found[1].decode(errors="replace"))
+    if found[0].rstrip(b"\n").endswith(b")") and "," not in items and items.strip():
+        return None  # `("name")` is a string, each letter of it a name
+    return frozenset(name[1:-1] for name in _TEXT.findall(items))
 
 
 def _normalised(data: bytes) -> bytes:

@@ -220,6 +220,19 @@ class FileHeaders(NamedTuple):
     forwards: bool
 
 
+class Meaning(NamedTuple):
+    """What a name may mean in a file, by its bytes."""
+
+    #: what it is imported from
+    imported: tuple[str, ...]
+    #: a star import or an assignment may give it a meaning
+    otherwise: bool
+
+
+#: Names that were looked up in the bytes of files, by path and name.
+Consulted = Mapping[str, Mapping[str, Meaning]]
+
+
 class Glance(NamedTuple):
     """What a file's bytes tell."""
 
@@ -227,6 +240,35 @@ class Glance(NamedTuple):
     #: a suppression of this tool's own may be there
     holds_directive: bool
     sets_up_group: bool
+
+
+class Way(NamedTuple):
+    """How a run came to a function."""
+
+    #: the device contexts that surround it on every way to it
+    context: int
+    #: qualified names of the functions on the shortest way, itself last
+    chain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a run has asked for by name, and how it came to each function; by path where files are
+    told apart."""
+
+    #: all parts of the names that were looked up in files, and the methods
+    names: frozenset[str]
+    #: files of which everything was asked for
+    listed: frozenset[str]
+    #: attributes that tell something to others: asked for, set by a property, met in an expression,
+    #: kept by several functions
+    attributes: frozenset[str]
+    #: attributes in which functions keep something, or that they register
+    kept: frozenset[str]
+    #: `function:parameter` of what a constructed value was followed into
+    parameters: Mapping[str, frozenset[str]]
+    #: by qualified name
+    ways: Mapping[str, Mapping[str, Way]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +281,8 @@ class Basis:
     files: Mapping[str, tuple[str, Glance]]
     #: what was looked at in each file
     targets: Mapping[str, FileTargets]
-    #: the files that were read, and those of which just the imports were followed
+    #: the files that were read
     read: frozenset[str]
-    consulted: frozenset[str]
+    consulted: Consulted
+    #: what a star import takes from files, None if that cannot be told
+    exports: Mapping[str, frozenset[str] | None]

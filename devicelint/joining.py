@@ -17,7 +17,8 @@ from devicelint.extras import Extras
 from devicelint.facts import joined
 from devicelint.files import SourceError, SourceFile, on_disk
 from devicelint.flow import Flow
-from devicelint.ir import ModuleFacts
+from devicelint.headers import exports_of
+from devicelint.ir import Consulted, ModuleFacts
 from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
 from devicelint.reading import read_each, read_facts
@@ -43,6 +44,8 @@ class FactStore:
         self, sources: Mapping[str, SourceFile], digests: Mapping[str, str], cache: Cache | None
     ) -> None:
         self.problems: dict[str, Diagnostic] = {}
+        #: what a star import takes from files, see `exports_of`
+        self.exported: dict[str, frozenset[str] | None] = {}
         #: digests of the files outside the run that were read ("": not there)
         self.rests_on: dict[str, str] = {}
         self._sources = sources
@@ -66,6 +69,10 @@ class FactStore:
             self._keep(path, outcome)
         else:
             self.problems[path] = outcome
+
+    def hold(self, path: str, facts: ModuleFacts) -> None:
+        """Take facts as those of a given file, without having them remembered."""
+        self._facts[path] = facts
 
     def claim(self, path: str) -> bool:
         """Tell whether a given file is still to be read, which is then up to who asks."""
@@ -168,8 +175,26 @@ class FactStore:
             self._facts[path] = self._read(path)
         return self._facts[path]
 
-    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend) -> list[str]:
-        """Read further functions of files; give the files for which that was possible."""
+    def exports(self, path: str) -> frozenset[str] | None:
+        """Give the names that `import *` takes from a file, None if that cannot be told."""
+        if path not in self.exported:
+            try:
+                self.exported[path] = exports_of(self._source(path).data)
+            except SourceError:  # told when the file is read
+                self.exported[path] = None
+        return self.exported[path]
+
+    def one_more(self, key: Key) -> ModuleFacts | None:
+        """Read one further function, here and now; give the facts of its file, None if that was
+        not possible."""
+        done = self.more({key[0]: (key[1],)}, None)
+        return self._facts[key[0]] if done else None
+
+    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend | None) -> list[str]:
+        """Read further functions of files; give the files for which that was possible.
+
+        Those of the given files are read by `extend`; of others, or without it, here.
+        """
         given: list[tuple[str, ModuleFacts, tuple[str, ...]]] = []
         outcomes: list[tuple[str, ModuleFacts | Diagnostic]] = []
         for path, names in wanted.items():
@@ -178,12 +203,14 @@ class FactStore:
                 continue
             # of what was read already nothing is needed
             facts = facts._replace(summaries=(), bindings=(), process_groups=())
-            if path in self._found:
-                outcomes += [(path, item) for item in self._more_found(path, facts, names)]
+            if extend is None or path in self._found:
+                outcomes += [(path, item) for item in self._more_here(path, facts, names)]
             else:
                 given.append((path, facts, tuple(names)))
+        if extend is not None:
+            outcomes += extend(given)
         done: dict[str, None] = {}
-        for path, outcome in (*outcomes, *extend(given)):
+        for path, outcome in outcomes:
             before = self._facts[path]
             if isinstance(outcome, ModuleFacts) and before is not None:
                 after = self._facts[path] = joined(before, outcome)
@@ -193,11 +220,12 @@ class FactStore:
                 self.problems[path] = outcome
         return list(done)
 
-    def _more_found(
+    def _more_here(
         self, path: str, facts: ModuleFacts, names: Sequence[str]
     ) -> list[ModuleFacts | Diagnostic]:
         try:
-            return read_each(path, self._found[path].data, facts, names)
+            source = self._found.get(path) or self._sources[path]
+            return read_each(path, source.data, facts, names)
         except SourceError as error:
             return [error.told_of(path)]
 
@@ -255,13 +283,36 @@ class Promise:
     grouping: Sequence[str]
     #: the files that may hold a suppression of this tool's own
     directives: Sequence[str]
-    #: the files whose imports were followed to tell
-    consulted: frozenset[str]
+    #: what was looked up in files to tell
+    consulted: Consulted
 
     def first(self) -> Mapping[str, frozenset[str]]:
         """Give the files to read first, and what of each."""
         none: frozenset[str] = frozenset()
         return {path: self.classes.get(path, none) for path in (*self.classes, *self.grouping)}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What the facts of many files say together; all by absolute path."""
+
+    #: the candidates of the files that were given
+    targets: Mapping[str, FileTargets]
+    looked: Mapping[str, Looked]
+    index: ProjectIndex
+    construction: Construction
+    flow: Flow
+    chains: Mapping[Key, tuple[Key, ...]]
+
+
+def index_of(store: FactStore, find: Find, settings: Settings) -> ProjectIndex:
+    """Give an index over what was read of each file."""
+    return ProjectIndex(
+        store,
+        find,
+        frozenset(settings.extra_bases),
+        UnknownBases(settings.unknown_bases),
+    )
 
 
 def join(
@@ -272,22 +323,22 @@ def join(
     own: Extras,
     promise: Promise,
     extend: Extend,
-) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
-    """Join the facts and choose the candidates of the files that were given, by absolute path."""
-    index = ProjectIndex(
-        store.load,
-        find,
-        frozenset(settings.extra_bases),
-        UnknownBases(settings.unknown_bases),
-    )
+) -> Joined:
+    """Join the facts and choose the candidates of the files that were given."""
+    index = index_of(store, find, settings)
     construction = _explore(index, store, sources, own, promise.classes, extend)
     store.settle()
     index.forget()
     flow = Flow(index, construction, own)
-    targets = select_targets(index, construction, flow, own, promise.grouping)
-    return (
+    chains = construction.chains()
+    targets = select_targets(index, construction, flow, own, chains, promise.grouping)
+    return Joined(
         {path: item for path, item in targets.items() if path in sources},
         _looked_at(index, construction, promise.directives),
+        index,
+        construction,
+        flow,
+        chains,
     )
 
 
@@ -360,16 +411,12 @@ def _go_on(walk: Walk, index: ProjectIndex, store: FactStore, extend: Extend) ->
     """Read the functions that the walk waits for, and let it go on."""
     missing = walk.take_missing()
     wanted: dict[str, list[str]] = defaultdict(list)
-    for path, qualname in missing:
-        wanted[path].append(qualname)
-    before = {path: facts for path in wanted if (facts := store.facts(path)) is not None}
-    fresh: list[Key] = []
+    for key in missing:
+        # some have been read meanwhile, to tell what a class is
+        if index.summary(key) is None:
+            wanted[key[0]].append(key[1])
     for path in store.more(wanted, extend):
         after = store.facts(path)
         if after is not None:
             index.put(path, after)
-            known = {item.qualname for item in before[path].classes}
-            fresh += [(path, item.qualname) for item in after.classes if item.qualname not in known]
-    # classes inside functions come to light when these are read
-    walk.start([key for key in fresh if index.is_module(key)], [])
     walk.resume([key for key in missing if index.summary(key) is not None])

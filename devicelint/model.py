@@ -166,8 +166,8 @@ class Candidate:
     target: str
     also: tuple[Sink, ...]
     import_time: bool
-    #: names the constructions whose values meet ("" if this one meets none): all or none of them
-    #: get a device
+    #: names the constructions of a file whose values meet ("" if this one meets none): all or none
+    #: of them get a device
     group: str = ""
     #: one of them, perhaps in another file, is drawn at random
     drawn_together: bool = False
@@ -291,7 +291,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A file that could not be checked in full, and why.  `line` 0: the file as a whole."""
+    """A file that could not be dealt with in full, and why.  `line` 0: the file as a whole."""
 
     path: str
     line: int
@@ -299,6 +299,8 @@ class Diagnostic:
     message: str
     #: the traceback, for `--verbose`; empty where the fault is the file's
     detail: str = ""
+    #: it was checked all the same, and the message says what was not done
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -369,8 +371,11 @@ class RunReport:
     timings: tuple[tuple[str, float], ...] = field(default=())
     #: entries of the baseline whose findings are gone
     stale: tuple[BaselineEntry, ...] = ()
-    #: files whose results or facts the cache knew, and those that it did not know
+    #: how many of the files that the cache was asked about it knew, and how many not: all files of
+    #: the run where its whole result is known, else those whose facts were needed
     remembered: tuple[int, int] = (0, 0)
+    #: why the cache could not be used, "" if it could
+    unremembered: str = ""
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:

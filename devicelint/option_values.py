@@ -120,7 +120,11 @@ def _code(entry: str) -> str:
 
 
 def _codes(value: object, layer: Layer, option: Option) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_code(entry) for entry in _strings(value, layer)))
+    entries = _strings(value, layer)
+    if layer.splits and option.key == "select" and not entries:
+        # A shell variable that is not set, mostly: a check of nothing would be green for ever.
+        raise Wrong("names no rule; name some, or leave it out")
+    return tuple(dict.fromkeys(map(_code, entries)))
 
 
 def _codes_by_pattern(value: object, layer: Layer, option: Option) -> Mapping[str, tuple[str, ...]]:

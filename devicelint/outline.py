@@ -34,7 +34,7 @@ _PLAIN = re.compile(
 #: after one, the indentation of a line is counted anew
 _FORM_FEED = re.compile(r"^[ \t]*\f[ \t\f]*[^\s#]", re.M)
 _SETTER = re.compile(r"\n[ \t]*@[\w.]+\.setter[ \t]*(?:#.*)?\n")
-_INNER_CLASS = re.compile(r"\n[ \t]+class\s")
+_INNER_CLASS = re.compile(r"\n[ \t]+class\b")
 _NEWLINE = re.compile(r"\r\n?")
 
 

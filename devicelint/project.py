@@ -1,7 +1,7 @@
 """Join the facts of many files: what a name means, what a class inherits, what is a module.
 
-In: facts of files, handed in through `load` and found through `find`.  Out: targets of names,
-ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
+In: `Files` that say what they hold when they are asked, found through `find`.  Out: targets of
+names, ancestries of classes, methods.  Never here: I/O of its own, syntax trees, or what runs when.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from devicelint.ir import ClassFacts, FunctionFacts, ModuleFacts, Value
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
@@ -132,17 +132,32 @@ class _ClassTable:
 _NO_CLASS = _ClassTable(ClassFacts("", (), (), (), (), (), 0))
 
 
+class Files(Protocol):
+    """What there is to know of files, by absolute path; they are read when they are asked for."""
+
+    def load(self, path: str) -> ModuleFacts | None:
+        """Give the facts of a file, None if it cannot be read."""
+
+    def one_more(self, key: Key) -> ModuleFacts | None:
+        """Give the facts of a file once one more function of it has been read, None if that is
+        impossible."""
+
+    def exports(self, path: str) -> frozenset[str] | None:
+        """Give the names that `import *` takes from a file, None if that cannot be told."""
+
+
 class ProjectIndex:
     """Answers questions across files, remembering every answer."""
 
     def __init__(
         self,
-        load: Callable[[str], ModuleFacts | None],
+        files: Files,
         find: Callable[[str, str], tuple[str, int] | None],
         extra_bases: frozenset[str] = frozenset(),
         unknown_bases: UnknownBases = UnknownBases.HEURISTIC,
     ) -> None:
-        self._load = load
+        """Ask `files` what they say, and `find` for the file of a name (see `Locator.find`)."""
+        self._files = files
         self._find = find
         self._extra_bases = extra_bases
         self._unknown_bases = unknown_bases
@@ -154,13 +169,17 @@ class ProjectIndex:
         self._parents: dict[Key, Key | None] = {}
         self._setters: dict[Key, Mapping[str, Key]] = {}
         self._methods: dict[tuple[Key, str, Key | None], tuple[tuple[Key, Key], ...]] = {}
+        #: the methods that were looked for, by name
+        self._sought: set[str] = set()
+        #: the files of which everything was asked for, whatever its name
+        self.listed: set[str] = set()
 
     # -- files ---------------------------------------------------------------------------------
 
     def table(self, path: str) -> _FileTable | None:
         """Give a file's facts by name, None if it cannot be read."""
         if path not in self._tables:
-            facts = self._load(path)
+            facts = self._files.load(path)
             self._tables[path] = _FileTable(facts) if facts is not None else None
         return self._tables[path]
 
@@ -173,6 +192,14 @@ class ProjectIndex:
         table = self.table(key[0])
         return table.summaries.get(key[1]) if table else None
 
+    def _needed(self, key: Key) -> FunctionFacts | None:
+        """Give a function's summary, read now if need be; None if it cannot be read."""
+        if self.summary(key) is None:
+            facts = self._files.one_more(key)
+            if facts is not None:
+                self.put(key[0], facts)
+        return self.summary(key)
+
     def class_facts(self, key: Key) -> ClassFacts | None:
         """Give a class's facts."""
         table = self.table(key[0])
@@ -181,6 +208,17 @@ class ProjectIndex:
     def forget(self) -> None:
         """Let go of answers that are hardly ever asked for once the walk is done."""
         self._methods.clear()
+
+    def asked(self) -> frozenset[str]:
+        """Give every part of every name that was looked up in a file or as a method."""
+        names = {part for _, name in self._targets for part in name.split(".")}
+        return frozenset(names | self._sought)
+
+    def setters(self) -> Iterator[str]:
+        """Give the names of the setters of all classes."""
+        for table in self._tables.values():
+            for facts in table.classes.values() if table is not None else ():
+                yield from (name for name, _ in facts.setters)
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -245,7 +283,7 @@ class ProjectIndex:
 
     def _starred(self, path: str, table: _FileTable, parts: list[str]) -> list[Target]:
         for star in table.stars:
-            if not self._is_there(path, star):
+            if not self._is_there(path, star) or not self._may_export(path, star, parts[0]):
                 continue
             joiner = "" if star.endswith(".") else "."
             found: list[Target] = [
@@ -265,6 +303,12 @@ class ProjectIndex:
         found = self._find(path, module)
         return found is not None and found[1] == len([part for part in module.split(".") if part])
 
+    def _may_export(self, path: str, module: str, name: str) -> bool:
+        """Say False of a module whose `__all__` leaves out a name: then it need not be read."""
+        found = self._find(path, module)
+        exports = self._files.exports(found[0]) if found is not None else None
+        return exports is None or name in exports
+
     def _below(self, path: str, parts: list[str]) -> list[Target]:
         """A name of a package that is a module below it (`pkg.ops.helper`)."""
         below = self._find(path, f".{'.'.join(parts)}")
@@ -275,6 +319,7 @@ class ProjectIndex:
 
     def _everything(self, path: str, table: _FileTable) -> Iterator[Target]:
         """Give every function that a file defines, for a name that only a run could tell."""
+        self.listed.add(path)
         for qualname in table.functions:
             if "." not in qualname and not qualname.startswith("_"):
                 yield FunctionTarget((path, qualname))
@@ -360,20 +405,24 @@ class ProjectIndex:
         return self._looks_like_module(ancestry)
 
     def _looks_like_module(self, ancestry: Ancestry) -> bool:
-        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry."""
-        forward = calls = False
-        for key in ancestry.classes:
-            facts = self.class_facts(key)
-            for name, qualnames in facts.methods if facts else ():
-                forward = forward or name == "forward"
-                if name == "__init__":
-                    for qualname in qualnames:
-                        summary = self.summary((key[0], qualname))
-                        calls = calls or any(
-                            ("super", "__init__") in call.callees
-                            for call in (summary.calls if summary else ())
-                        )
-        return forward and calls
+        """Defines `forward` and calls `super().__init__`: the policy for unknown ancestry.
+
+        What a class is must not depend on what happens to have been read: a constructor that is
+        asked for here is read.
+        """
+        return any(self._defined_by(ancestry, "forward")) and any(
+            ("super", "__init__") in call.callees
+            for key in self._defined_by(ancestry, "__init__")
+            if (summary := self._needed(key)) is not None
+            for call in summary.calls
+        )
+
+    def _defined_by(self, ancestry: Ancestry, name: str) -> Iterator[Key]:
+        """Give every method of a name that a class or an ancestor defines."""
+        self._sought.add(name)
+        for holder in ancestry.classes:
+            for qualname in self.defined_in(holder, name):
+                yield (holder[0], qualname)
 
     def methods(self, key: Key, name: str, after: Key | None = None) -> tuple[tuple[Key, Key], ...]:
         """Find a method on a class: (function, class that holds it), several for redefinitions.
@@ -381,6 +430,7 @@ class ProjectIndex:
         With `after`, the search starts behind that class in the order of resolution, as `super()`
         in one of its methods does.
         """
+        self._sought.add(name)
         if after is None:
             return self._inherited(key, name)
         known = self._methods.get((key, name, after))

@@ -10,16 +10,15 @@ be a module are 607 of the 3,231 of vLLM 0.33.0, and 27 % of its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum, auto
 
 from devicelint.headers import (
     BUILTINS,
     PARAMETER,
-    imported_from,
-    is_bound_otherwise,
+    meaning_of,
 )
-from devicelint.ir import FileHeaders
+from devicelint.ir import Consulted, FileHeaders, Meaning
 from devicelint.torch_api import canonical, is_foreign_class, is_module_class
 
 #: Finds the file of an imported name, see `Locator.find`.
@@ -38,7 +37,8 @@ class _Verdict(IntEnum):
 def sure_modules(headers: FileHeaders) -> frozenset[str]:
     """Give the classes of a file that are modules for all that the file itself says.
 
-    If there are any, those inside functions are named with them: nobody could ask for them later.
+    If there are any, those inside functions are named with them: to read them later takes another
+    parse of the file.
     """
     found: set[str] = set()
     for name, bases in headers.classes:
@@ -59,9 +59,9 @@ def prospects(
     extra_bases: Collection[str],
     *,
     trusts_unknown: bool,
-) -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
+) -> tuple[Mapping[str, frozenset[str]], Consulted]:
     """Give for each file the names of its classes that may be modules, or be inherited by one; and
-    the files of which more than `headers` was read to find that out.
+    what names mean in the files of which more than `headers` was read to find that out.
 
     `headers` are those of the files by absolute path: one that is not among them may hold anything.
     `read` gives a file's bytes, None if they cannot be had.  With `trusts_unknown` any class
@@ -95,14 +95,16 @@ class _Texts:
         self._trusts_unknown = trusts_unknown
         self._extra_names = {name.rpartition(".")[2] for name in extra_bases}
         self._classes_in: dict[str, dict[str, list[str]]] = {}
-        self._imports: dict[tuple[str, str], list[str]] = {}
+        self._meant: dict[tuple[str, str], Meaning] = {}
         self._verdicts: dict[tuple[str, str], _Verdict] = {}
-        self._assigned: dict[tuple[str, str], bool] = {}
         self._bases: dict[tuple[str, str], tuple[tuple[str, str] | _Verdict, ...]] = {}
 
-    def consulted(self) -> frozenset[str]:
-        """Give the files of which more than their headers was read."""
-        return frozenset(path for path, _ in self._imports)
+    def consulted(self) -> Consulted:
+        """Give what names mean in files of which more than their headers was read."""
+        found: dict[str, dict[str, Meaning]] = {}
+        for (path, name), meaning in self._meant.items():
+            found.setdefault(path, {})[name] = meaning
+        return found
 
     def _bytes(self, path: str) -> bytes | None:
         if path not in self._known:
@@ -205,12 +207,7 @@ class _Texts:
         if not depth:
             known = self._headers[path]
             return name in known.reassigned or any(bound == "*" for bound, _ in known.imports)
-        assigned = self._assigned.get((path, name))
-        if assigned is None:
-            data = self._bytes(path)
-            assigned = data is None or is_bound_otherwise(data, name)
-            self._assigned[path, name] = assigned
-        return assigned
+        return self._meaning(path, name).otherwise
 
     def _outside(self, path: str, dotted: str, depth: int) -> Iterator[tuple[str, str] | _Verdict]:
         found = self._find(path, dotted)
@@ -229,13 +226,16 @@ class _Texts:
             return _Verdict.MAYBE
         return _Verdict.NO if is_foreign_class(name) else _Verdict.IF_IT_FORWARDS
 
-    def _imported(self, path: str, name: str, depth: int) -> list[str]:
+    def _imported(self, path: str, name: str, depth: int) -> Sequence[str]:
         """Give what a name in a file is imported from; of its own bases that is known already."""
         if not depth:
             return [target for bound, target in self._headers[path].imports if bound == name]
-        known = self._imports.get((path, name))
+        return self._meaning(path, name).imported
+
+    def _meaning(self, path: str, name: str) -> Meaning:
+        known = self._meant.get((path, name))
         if known is None:
             data = self._bytes(path)
-            known = [] if data is None else imported_from(data, name)
-            self._imports[path, name] = known
+            known = Meaning((), otherwise=True) if data is None else meaning_of(data, name)
+            self._meant[path, name] = known
         return known

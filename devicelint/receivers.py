@@ -90,6 +90,8 @@ class Receivers:
         #: what the body and the constructors of a class say, by itself and as one of the bases
         self._said: dict[tuple[Key, bool], frozenset[Subject]] = {}
         self._asked: dict[Question, object] = {}
+        #: the attributes whose values were asked for, of whichever class
+        self.attributes: set[str] = set()
         self._kinds: dict[str, Callable[[Key, Question], object]] = {
             "methods": lambda on, asked: self.methods(on, asked.name, asked.owner),
             "setter": lambda on, asked: self.setter(on, asked.name),
@@ -231,6 +233,7 @@ class Receivers:
 
     def kept(self, on: Key, name: str) -> tuple[tuple[str, Value], ...]:
         """Give what class bodies and constructors assign to an attribute, with the file."""
+        self.attributes.add(name)
         sources = self._sources(on)
         found = [(path, bound[name]) for path, bound in sources.bodies if name in bound]
         for key, own in sources.constructors:
@@ -241,6 +244,7 @@ class Receivers:
 
     def made(self, on: Key, name: str) -> tuple[Key, ...]:
         """Give the classes of the objects that constructors make and keep in an attribute."""
+        self.attributes.add(name)
         answer = tuple(
             dict.fromkeys(
                 made

@@ -237,6 +237,7 @@ def _analyses(
         cache.save()
         cache.close()
         watch.remembered, watch.new = cache.hits, cache.misses
+        watch.unremembered = cache.problem
         watch.lap("cache")
     return analyses
 
@@ -275,6 +276,7 @@ def run_report(
         checked,
         tuple(watch.seconds.items()),
         remembered=(watch.remembered, watch.new),
+        unremembered=watch.unremembered,
     )
 
 
@@ -445,5 +447,5 @@ def _outcome(work: _Work, step: FixResult | Diagnostic) -> _Outcome:
 
 
 def _not_fixed(report: FileReport, reason: str, detail: str = "") -> FileReport:
-    problem = Diagnostic(report.path, 0, 0, f"not fixed: {reason}", detail)
+    problem = Diagnostic(report.path, 0, 0, f"not fixed: {reason}", detail, is_checked=True)
     return replace(report, diagnostics=(*report.diagnostics, problem))

@@ -16,14 +16,15 @@ from pathlib import Path
 from devicelint.cache import Cache, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
+from devicelint.footprint import footprint_of
 from devicelint.gate import LARGE_RUN
-from devicelint.ir import Basis, Glance
-from devicelint.joining import FactStore, Find, Promise, join
+from devicelint.ir import Basis, Footprint, Glance
+from devicelint.joining import FactStore, Promise, index_of, join
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic, FileTargets, Finding, Looked, Results
 from devicelint.parsing import fault_of
 from devicelint.prospects import prospects, sure_modules
-from devicelint.recall import recall
+from devicelint.recall import Project, recall
 from devicelint.settings import Settings
 from devicelint.stopwatch import Stopwatch, Tell
 from devicelint.workers import Workers
@@ -45,6 +46,7 @@ class Run:
         self._by_path = {os.path.join(cwd, source.path): source for source in sources}
         self._settings = settings
         self._jobs = jobs
+        self._is_large = sum(source.size for source in sources) > LARGE_RUN
         self._cwd = cwd
         self._stopwatch = stopwatch
         self._tell = tell
@@ -53,6 +55,8 @@ class Run:
         #: what the last run over these files was, and this one
         self._last: Basis | None = None
         self._basis: Basis | None = None
+        self._footprint: Footprint | None = None
+        self._find = Locator(settings.search_paths, str(cwd)).find
         self._own = extras(
             settings.extra_constructors, settings.extra_sinks, settings.managed_calls
         )
@@ -94,6 +98,8 @@ class Run:
         cache.keep_results(key, Results(found, store.rests_on))
         if self._basis is not None:
             cache.keep_basis(series, replace(self._basis, run=key))
+            if self._footprint is not None:
+                cache.keep_footprint(key, self._footprint)
         return found
 
     def _recalled(self, cache: Cache, series: str, contents: Mapping[str, str]) -> Results | None:
@@ -102,9 +108,19 @@ class Run:
         if basis is None or basis.files.keys() != contents.keys():
             return None
         self._last = basis
-        sources = {source.path: source for source in self._by_path.values()}
+        store = self._store()
+        project = Project(
+            sources={source.path: source for source in self._by_path.values()},
+            places={source.path: path for path, source in self._by_path.items()},
+            digests=contents,
+            store=store,
+            index=index_of(store, self._find, self._settings),
+            find=self._find,
+            extras=self._own,
+            policy=self._settings.policy(),
+        )
         try:
-            recalled = recall(cache, basis, sources, contents, self._settings.policy())
+            recalled = recall(cache, basis, project)
         except (KeyError, ValueError):  # what the cache holds does not fit together
             return None
         if recalled is None or not unchanged(cache, recalled.rests_on):
@@ -120,30 +136,20 @@ class Run:
         return FactStore(self._by_path, self._digests, self._cache)
 
     def _analyse(self, store: FactStore) -> Mapping[str, Analysis]:
-        is_small = sum(source.size for source in self._by_path.values()) <= LARGE_RUN
-        find = Locator(self._settings.search_paths, str(self._cwd)).find
-        with Workers(1 if is_small else self._jobs, self._by_path) as workers:
+        with Workers(self._jobs if self._is_large else 1, self._by_path) as workers:
             glances = self._glances(workers, store)
             self._stopwatch.lap("gate")
-            promise = self._read(store, workers, glances, find)
+            promise = self._read(store, workers, glances)
             if self._cache is None:
                 glances = {}  # of what they told nothing is needed any more
-            if is_small:
+            if not self._is_large:
                 self._note_faults(store)
             self._tell("joining", 0, 0)
-            targets, looked = join(
-                store,
-                self._by_path.keys(),
-                self._settings,
-                find,
-                self._own,
-                promise,
-                workers.extend,
-            )
+            targets, looked = self._join(store, promise, workers)
             self._stopwatch.lap("project")
             judged = self._judge(workers, targets)
         self._stopwatch.lap("findings")
-        if self._cache is not None and not is_small:
+        if self._cache is not None and self._is_large:
             self._basis = self._what_it_was(store, glances, targets, promise)
         return {
             source.path: _analysis(
@@ -151,6 +157,28 @@ class Run:
             )
             for path, source in self._by_path.items()
         }
+
+    def _join(
+        self, store: FactStore, promise: Promise, workers: Workers
+    ) -> tuple[Mapping[str, FileTargets], Mapping[str, Looked]]:
+        """Join what was read; note for the next run what was asked for.
+
+        What was joined takes half the memory, and goes when this is left.
+        """
+        joined = join(
+            store,
+            self._by_path.keys(),
+            self._settings,
+            self._find,
+            self._own,
+            promise,
+            workers.extend,
+        )
+        if self._cache is not None and self._is_large:
+            self._footprint = footprint_of(
+                joined.index, joined.construction, joined.flow, joined.chains
+            )
+        return joined.targets, joined.looked
 
     def _glances(self, workers: Workers, store: FactStore) -> Mapping[str, Glance]:
         """Take a first look at all files, but at those that are as they were in the last run."""
@@ -167,7 +195,7 @@ class Run:
                 store.problems[path] = found
         return {path: glances[path] for path in self._by_path if path in glances}
 
-    def _promise(self, store: FactStore, glances: Mapping[str, Glance], find: Find) -> Promise:
+    def _promise(self, store: FactStore, glances: Mapping[str, Glance]) -> Promise:
         """Say what the first look at all files promises."""
 
         def read(path: str) -> bytes | None:
@@ -180,7 +208,7 @@ class Run:
         classes, consulted = prospects(
             read,
             {path: glance.headers for path, glance in glances.items()},
-            find,
+            self._find,
             self._settings.extra_bases,
             trusts_unknown=self._settings.unknown_bases == "always",
         )
@@ -205,25 +233,24 @@ class Run:
             files={shown[path]: (self._digests[path], glance) for path, glance in glances.items()},
             targets={shown[path]: item for path, item in targets.items()},
             read=frozenset(shown[path] for path in store.loaded() if path in shown),
-            consulted=frozenset(shown[path] for path in promise.consulted),
+            consulted={shown[path]: names for path, names in promise.consulted.items()},
+            exports={shown[path]: one for path, one in store.exported.items() if path in shown},
         )
 
-    def _read(
-        self, store: FactStore, workers: Workers, glances: Mapping[str, Glance], find: Find
-    ) -> Promise:
+    def _read(self, store: FactStore, workers: Workers, glances: Mapping[str, Glance]) -> Promise:
         """Read what the first look promises of each file, then what this leads to in others."""
         if self._last is not None:
             # what these lead to was read in the last run as well
             store.recall_all(
                 path for path, source in self._by_path.items() if source.path in self._last.read
             )
-        promise = functools.cache(functools.partial(self._promise, store, glances, find))
+        promise = functools.cache(functools.partial(self._promise, store, glances))
         wanted = _first_wanted(glances, promise)
         total = 0
 
         def further() -> Mapping[str, frozenset[str]]:
             nonlocal total
-            while names := next(filter(None, wanted), None) or store.trails(find):
+            while names := next(filter(None, wanted), None) or store.trails(self._find):
                 todo = {path: one for path, one in names.items() if store.claim(path)}
                 if todo:
                     total += len(todo)

@@ -15,12 +15,16 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 
 
 class Stopwatch:
-    """Adds up seconds per stage, and counts the files whose results or facts were remembered."""
+    """Adds up seconds per stage, and counts the files whose results or facts were remembered.
+
+    `unremembered` says why nothing can be, if so.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.remembered = 0
         self.new = 0
+        self.unremembered = ""
         self._since = perf_counter()
 
     def lap(self, stage: str) -> None:

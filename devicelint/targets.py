@@ -26,19 +26,15 @@ def select_targets(
     construction: Construction,
     flow: Flow,
     extras: Extras,
+    chains: Mapping[Key, tuple[Key, ...]],
     given: Iterable[str],
 ) -> Mapping[str, FileTargets]:
     """Choose the candidates of every file, in order of position.
 
-    `given` are the files whose process groups count: these need no module to be looked at.
+    `chains` lead to each function; `given` are the files whose process groups count: these need no
+    module to be looked at.
     """
-    chains = construction.chains()
-    chosen: dict[CallKey, Candidate] = {}
-    for (function, number), reach in construction.sites.items():
-        chain = chains[function]
-        candidate = _constructor_call(index, flow, function, number, reach, chain)
-        if candidate is not None:
-            chosen[function, number] = candidate
+    chosen = constructor_calls(index, construction, flow, chains)
     grouped = _in_groups(index, construction, chosen, extras)
     for function, number in construction.defaulted:
         candidate = _defaulted_call(index, flow, function, number, chains[function])
@@ -53,7 +49,23 @@ def select_targets(
         table = index.table(path)
         for call in table.process_groups if table is not None else ():
             found[path].append(_process_group(call))
-    return {path: _file_targets(items) for path, items in sorted(found.items())}
+    return {path: file_targets(items) for path, items in sorted(found.items())}
+
+
+def constructor_calls(
+    index: ProjectIndex,
+    construction: Construction,
+    flow: Flow,
+    chains: Mapping[Key, tuple[Key, ...]],
+) -> dict[CallKey, Candidate]:
+    """Choose the constructor calls that are worth a look, each by itself."""
+    chosen: dict[CallKey, Candidate] = {}
+    for (function, number), reach in construction.sites.items():
+        chain = chains[function]
+        candidate = _constructor_call(index, flow, function, number, reach, chain)
+        if candidate is not None:
+            chosen[function, number] = candidate
+    return chosen
 
 
 def _in_groups(
@@ -135,10 +147,14 @@ def _process_group(call: GroupCall) -> Candidate:
     )
 
 
-def _file_targets(items: list[Candidate]) -> FileTargets:
+def file_targets(items: Iterable[Candidate]) -> FileTargets:
+    """Put the candidates of a file in order of position, each place once; number its groups."""
     unique = {(item.start, item.end): item for item in items}
     ordered = sorted(unique.values(), key=lambda item: (item.start, item.end))
-    return FileTargets(tuple(ordered))
+    numbers = {"": ""}
+    for item in ordered:
+        numbers.setdefault(item.group, str(len(numbers)))
+    return FileTargets(tuple(replace(item, group=numbers[item.group]) for item in ordered))
 
 
 def _constructor_call(

@@ -91,6 +91,14 @@ class Walk:
             self._begin(key, None)
         self._run()
 
+    def look_at(self, key: Key, numbers: Iterable[int], context: int) -> None:
+        """Take in calls of a function that run nothing of the project, and go nowhere."""
+        state = State(key, None, context, ())
+        summary = self._summary(state, key)
+        for number in numbers if summary is not None else ():
+            assert summary is not None
+            self._visit(state, summary, number, summary.calls[number])
+
     def _begin(self, key: Key, on: Key | None) -> None:
         self.result.entries[key, on] = None
         self._go((Where(key, 0, ()), 0), (on,))
@@ -110,6 +118,7 @@ class Walk:
         """Give what was reached, and let go of what only the walk itself needed."""
         self._visits.clear()
         self._waiting.clear()
+        self.result.attributes = frozenset(self._receivers.attributes)
         self._resolver.receivers = self._receivers = Receivers(self._index)
         self.result.reached = self._reached()
         return self.result

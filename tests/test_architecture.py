@@ -27,7 +27,7 @@ RULE_HELPERS = ("rules.expression", "rules.judgement", "rules.legacy", "rules.wo
 #: Lowest first.  A name ending in `.*` stands for every other module of that sub-package.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("", "model"),
-    ("lines", "scopes", "collector"),
+    ("lines", "scopes", "collector", "cache_folder"),
     (
         "torch_api",
         "ir",
@@ -86,10 +86,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("walk",),
     ("flow",),
     ("groups",),
-    ("targets",),
+    ("targets", "footprint", "unasked"),
     ("analysis",),
     ("reading",),
-    ("workers", "joining", "recall"),
+    ("workers", "joining"),
+    ("recall",),
     ("stages",),
     ("engine",),
     ("selection",),
@@ -114,7 +115,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "commands.repository",
         "commands.watch",
     ),
-    ("commands.outputs",),
+    ("commands.outputs", "commands.remarks"),
     ("commands.*",),
     ("commands",),
     ("cli",),

@@ -167,6 +167,92 @@ def test_edit_of_a_base_outside_the_run_tells(package: Path) -> None:
     assert codes(second) == []
 
 
+TORCH = "import torch\nfrom torch import nn\n\n\n"
+#: a class that is a module if its constructor says so, beside one that is for sure
+LIKELY = """\
+class Sure(nn.Module):
+    pass
+
+
+class Likely(Elsewhere):
+    def __init__(self):
+        super().__init__()
+        self.t = torch.zeros(3)
+
+    def forward(self):
+        return self.t
+"""
+INSIDE = """\
+class Sure(nn.Module):
+    pass
+
+
+def make():
+    class Inside(nn.Module):
+        w = torch.zeros(3)
+
+        def __init__(self):
+            super().__init__()
+            self.t = torch.zeros(3)
+
+    return Inside
+"""
+FURTHER_INSIDE = """\
+class Sure(nn.Module):
+    pass
+
+
+def make():
+    def inner():
+        class Inside(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.t = torch.zeros(3)
+"""
+CALLER = """\
+from pkg.helper import Sure
+
+
+class Caller(Sure):
+    def __init__(self):
+        super().__init__()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LIKELY, [("DVL001", 12)]),
+        (INSIDE, [("DVL011", 11), ("DVL001", 15)]),
+        (FURTHER_INSIDE, [("DVL001", 14)]),
+    ],
+    ids=["likely", "inside", "further inside"],
+)
+def test_what_another_run_has_read_of_a_file_is_not_all(
+    text: str, expected: list[tuple[str, int]], package: Path
+) -> None:
+    put(package / "pkg" / "helper.py", TORCH + text)
+    put(package / "pkg" / "model.py", CALLER)
+    run(package, package / "cache", ("model",))
+    cached, _ = run(package, package / "cache", ("model", "helper"))
+    assert codes(cached) == [("pkg/helper.py", *item) for item in expected]
+    assert cached == run(package, None, ("model", "helper"))[0]
+
+
+def test_what_a_class_is_does_not_rest_on_what_was_read(package: Path) -> None:
+    """`Likely` derives from a class of the project first, then from one that nobody knows."""
+    put(package / "pkg" / "helper.py", TORCH + LIKELY.replace("Elsewhere", "Base"))
+    put(package / "pkg" / "base.py", BASE)
+    put(package / "pkg" / "model.py", "from pkg.helper import Likely\n")
+    helper = package / "pkg" / "helper.py"
+    put(helper, "from pkg.base import Base\n" + helper.read_text(encoding="utf-8"))
+    run(package, package / "cache")
+    put(package / "pkg" / "base.py", BASE.replace("class Base", "class Other"))
+    cached, _ = run(package, package / "cache")
+    assert ("pkg/helper.py", "DVL001", 13) in codes(cached)
+    assert cached == run(package, None)[0]
+
+
 def test_settings_that_matter_are_part_of_the_key(package: Path) -> None:
     run(package, package / "cache")
     settings = replace(Settings(), device_expression='"cuda:1"')

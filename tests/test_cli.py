@@ -92,8 +92,14 @@ def put(name: str, text: str | bytes) -> Path:
         ({"a.py": FOUND}, ["--exclude", "a.py", "--force-exclude", "a.py"], 0),
         ({"a.py": FOUND, "b.py": BROKEN}, [], 2),
         ({"a.py": FOUND, "b.py": BROKEN}, ["--exit-zero"], 0),
+        ({"a.py": FOUND}, ["--exit-zero", "a.py", "gone.py"], 0),
+        ({"a.py": FOUND}, ["--exit-zero", "--select", "DVL999"], 2),
+        ({"a.py": FOUND, "devicelint.toml": "no = 1"}, ["--exit-zero"], 2),
         ({"b.py": BROKEN}, [], 2),
         ({"b.py": BROKEN}, ["a.py"], 2),
+        ({"script": FOUND}, [], 0),
+        ({"script": FOUND}, ["script"], 1),
+        ({"a.ipynb": '{"cells": []}'}, ["a.ipynb"], 0),
         ({"a.py": FOUND}, ["--no-cache", "--cache-dir", "c", "--jobs", "1"], 1),
     ],
 )
@@ -110,6 +116,8 @@ def test_exit_code_of_check(files: dict[str, str], args: list[str], code: int) -
         ["check", "--no-such-option"],
         ["check", "--select", "DVL999"],
         ["check", "--select", "bufer-without-device"],
+        ["check", "--select", ""],
+        ["fix", "--select", ", "],
         ["check", "--min-severity", "fatal"],
         ["check", "--output-format", "xml"],
         ["check", "--color", "blue"],
@@ -125,7 +133,6 @@ def test_exit_code_of_check(files: dict[str, str], args: list[str], code: int) -
         ["explain"],
         ["chek"],
         ["config", "--config", "x"],
-        ["clean", "--cache-dir", "."],
     ],
 )
 def test_wrong_words_are_one_line_and_exit_2(args: list[str]) -> None:
@@ -143,10 +150,83 @@ def test_bad_configuration_file() -> None:
     assert run("check", "--isolated").code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "args", "select", "ignore"),
+    [
+        ("", ["--ignore", "ALL"], "default", "command line"),
+        ("", ["--select", "DVL001", "--ignore", "DVL001"], "command line", "command line"),
+        ("", ["--config", "select = []"], "--config 'select = []'", "default"),
+        ("select = []", [], "devicelint.toml", "default"),
+        ("ignore = ['DVL']", [], "default", "devicelint.toml"),
+        ("select = ['DVL001']", ["--ignore", "DVL001"], "devicelint.toml", "command line"),
+    ],
+)
+def test_no_rule_at_all_is_warned_of(text: str, args: list[str], select: str, ignore: str) -> None:
+    put("a.py", FOUND)
+    put("devicelint.toml", text)
+    said = (
+        "devicelint: no rule is on, so nothing can be found: "
+        f"change `select` ({select}) or `ignore` ({ignore})\n"
+    )
+    result = run("check", *args)
+    assert (result.code, result.err) == (0, said)
+    assert run("fix", *args).err.startswith(said)
+    assert run("check", "--quiet", *args).err == ""
+
+
+def test_search_paths_that_are_no_folders_are_warned_of(folder: Path) -> None:
+    put("a.py", FOUND)
+    put("file", "x")
+    put("there/b.py", CLEAN)
+    put("devicelint.toml", "search-paths = ['there', 'gone', 'file']")
+    said = (
+        f"devicelint: devicelint.toml: search-paths: no folder {folder / 'gone'}, "
+        f"{folder / 'file'}; classes that were to be found there are unknown\n"
+    )
+    result = run("check")
+    assert (result.code, result.err) == (1, said)
+    assert run("fix").err.startswith(said)
+    assert run("check", "--quiet").err == ""
+    assert run("check", "--config", "search-paths = ['there']").err == ""
+
+
+def test_devicelint_toml_wins_in_its_folder_and_the_nearest_folder_wins() -> None:
+    put("a.py", FOUND)
+    put("sub/b.py", FOUND)
+    put("devicelint.toml", "select = ['DVL001']")
+    put("pyproject.toml", "[tool.devicelint]\nselect = ['DVL003']")
+    put("sub/pyproject.toml", "[tool.devicelint]\nselect = ['DVL005']")
+    for path, expected in (("a.py", "DVL001"), ("sub", "DVL005")):
+        assert f'select = ["{expected}"]' in run("config", path).out
+
+
+def test_rules_named_one_by_one_after_none_are_on() -> None:
+    put("a.py", FOUND)
+    put("devicelint.toml", "select = []\nextend-select = ['DVL001']")
+    result = run("check", "--output-format", "concise")
+    assert (result.code, result.err, result.out.count("DVL001")) == (1, "", 1)
+    assert "DVL003" not in result.out
+
+
 def test_no_command_shows_help() -> None:
     result = run()
     assert (result.code, result.out) == (2, "")
     assert "Usage: devicelint" in result.err
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("chek", "did you mean `check`?"),
+        ("Fix", "did you mean `fix`?"),
+        ("explian", "did you mean `explain`?"),
+        ("a.py", "see `devicelint --help`"),
+    ],
+)
+def test_the_nearest_command_is_named(word: str, hint: str) -> None:
+    result = run(word, "a.py")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"devicelint: no command is called {word!r}, {hint}\n"
 
 
 def test_no_path_is_the_folder() -> None:
@@ -265,8 +345,8 @@ def test_quiet_and_verbose() -> None:
         known.append(cache)
     assert known == [
         [],
-        ["devicelint: cache: 0 of 1 file known"],
-        ["devicelint: cache: 1 of 1 file known"],
+        ["devicelint: cache: asked about 1 file, knew 0"],
+        ["devicelint: cache: asked about 1 file, knew 1"],
     ]
 
 
@@ -415,6 +495,7 @@ def test_fix_stdin(args: list[str]) -> None:
     if args:
         assert result.code == 1
         assert result.out.startswith("--- a/<stdin>\n")
+        assert "No finding would be left." in result.err
     else:
         assert (result.code, result.out) == (0, FIXED)
 
@@ -440,10 +521,45 @@ def test_fix_of_a_file_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runner, "write_atomic", write)
     result = run("fix", "--write")
     assert result.code == 2
-    assert "a.py: cannot check: not fixed: the file was changed meanwhile" in result.out
+    assert "a.py: not fixed: the file was changed meanwhile\n" in result.out
     assert "Fixed 2 findings in 1 file." in result.out
     assert "2 findings are left" in result.out.replace("\n", " ")
     assert path.read_text("utf-8") == FIXED
+
+
+@pytest.mark.parametrize("args", [[], ["--write"]])
+def test_fix_tells_that_not_everything_could_be_checked(args: list[str]) -> None:
+    put("bad.py", BROKEN)
+    opening = "Nothing was fixed" if args else "Nothing to fix"
+    result = run("fix", *args)
+    told = " ".join((result.out + result.err).split())
+    assert result.code == 2
+    assert told.endswith(f"{opening}: no finding is left, but not everything could be checked.")
+    put("a.py", FOUND)
+    result = run("fix", *args, "--select", "DVL001,DVL003", "--ignore", "DVL001")
+    told = " ".join((result.out + result.err).split())
+    assert told.endswith("left, but not everything could be checked.")
+
+
+def test_fix_of_a_file_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    put("a.py", FOUND)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    result = run("fix", "--write")
+    assert result.code == 2
+    assert result.out.startswith("a.py: not fixed: file is read-only\n\nNothing was fixed: 2 find")
+    assert "checked" not in result.out
+    quiet = run("fix", "--write", "--quiet")
+    assert (quiet.code, quiet.out) == (2, "a.py: not fixed: file is read-only\n")
+    assert run("check", "--quiet", "gone.py").out == (
+        "gone.py: cannot check: no such file or folder\n"
+    )
+
+
+def test_findings_left_beside_what_could_not_be_checked() -> None:
+    put("a.py", FOUND.replace("zeros", "rand").replace("arange", "rand"))
+    put("bad.py", BROKEN)
+    told = " ".join(run("fix").err.split())
+    assert told.endswith("`devicelint check` shows them. Not everything could be checked.")
 
 
 def test_refused_fix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,23 +633,6 @@ def test_show_settings() -> None:
         text = run(command, "--show-settings", "--select", "DVL001", "--config", "ignore = []").out
         assert 'select = ["DVL001"]  # command line\n' in text
         assert run(command, "--show-settings", "--isolated").code == 0
-
-
-def test_clean(folder: Path) -> None:
-    assert run("clean").code == 0
-    put(".devicelint_cache/sub/x", "x")
-    put("kept.py", "x")
-    assert run("clean").code == 0
-    put("elsewhere/CACHEDIR.TAG", "")
-    assert run("clean", "--cache-dir", "elsewhere").code == 0
-    assert [path.name for path in folder.iterdir()] == ["kept.py"]
-
-
-def test_clean_follows_no_link() -> None:
-    put("precious/file", "x")
-    os.symlink("precious", ".devicelint_cache")
-    assert run("clean").code == 2
-    assert Path("precious/file").exists()
 
 
 def test_every_command_has_help() -> None:

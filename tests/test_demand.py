@@ -94,6 +94,55 @@ def test_constructors_of_modules_outside_the_run_count(tmp_path: Path) -> None:
     assert found(check(tmp_path, files, only="pkg/models/")) == whole
 
 
+LIKELY = """\
+class Likely(Elsewhere):
+    def __init__(self):
+        super().__init__()
+        self.build()
+
+    def build(self):
+        self.x = torch.zeros(2)
+
+    def forward(self):
+        return self.x
+"""
+SURE = "\n\nclass Sure(nn.Module):\n    pass\n"
+
+
+@pytest.mark.parametrize("padding", [0, LARGE_RUN])
+@pytest.mark.parametrize("text", [LIKELY, LIKELY + SURE])
+def test_a_class_that_looks_like_a_module_is_one_beside_a_sure_one(
+    text: str, padding: int, tmp_path: Path
+) -> None:
+    files = {"a.py": HEADER + text}
+    assert found(check(tmp_path, files, padding=padding)) == [("a.py", "DVL001", "Likely.build")]
+
+
+def test_a_class_that_looks_like_a_module_by_a_base_outside_the_run(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/base.py": HEADER + LIKELY,
+        "pkg/sub/__init__.py": "",
+        "pkg/sub/a.py": HEADER
+        + """\
+from pkg.base import Likely
+
+
+class A(Likely):
+    def build(self):
+        self.x = torch.ones(2)
+""",
+    }
+    assert found(check(tmp_path, files, only="pkg/sub/")) == [("pkg/sub/a.py", "DVL001", "A.build")]
+
+
+def test_a_constructor_at_fault_makes_no_module(tmp_path: Path) -> None:
+    text = HEADER + LIKELY.replace("self.build()", "self.build() )") + SURE
+    analyses = check(tmp_path, {"a.py": text}, padding=LARGE_RUN)
+    assert found(analyses) == []
+    assert told(analyses) == [("a.py", 8)]
+
+
 @pytest.mark.parametrize("bases", ["C0, nn.Linear", "nn.Linear, C0"])
 def test_a_layer_runs_its_hooks_though_its_base_is_none(bases: str, tmp_path: Path) -> None:
     text = f"""\
@@ -124,6 +173,27 @@ def test_classes_inside_functions_come_to_light(maker: str, other: str, tmp_path
     body = "{0}def __init__(self):\n{0}    super().__init__()\n{0}    self.x = torch.zeros(3)"
     text = HEADER + other + maker.format(body.format(" " * 8), body.format(" " * 12))
     assert [code for _, code, _ in found(check(tmp_path, {"a.py": text}))] == ["DVL001"]
+
+
+@pytest.mark.parametrize("names", [(), ("B",), ("A", "C")])
+def test_all_classes_are_known_whoever_asks_for_what(names: tuple[str, ...]) -> None:
+    text = """\
+def f():
+    def g():
+        class A:
+            def h(self):
+                if f:
+                    class B:
+                        pass
+    class C:
+        pass
+
+def k():
+    pass
+"""
+    facts = read_facts("a.py", text.encode(), names)
+    assert isinstance(facts, ModuleFacts)
+    assert {item.qualname.rpartition(".")[2] for item in facts.classes} == {"A", "B", "C"}
 
 
 def test_a_function_in_a_loop_of_a_class_body(tmp_path: Path) -> None:
@@ -211,6 +281,51 @@ def test_a_star_import_of_a_module_without_a_file(tmp_path: Path) -> None:
         + "        self.x = torch.zeros(3)\n        self.y = compiled()\n",
     }
     assert found(check(tmp_path, files)) == [("p/a.py", "DVL001", "A.__init__")]
+
+
+PACKAGE = {
+    "p/__init__.py": "from .empty import *\nfrom .full import *\n",
+    "p/empty.py": "{all}\n\ndef make():\n    return None\n",
+    "p/full.py": HEADER + "def make():\n    return torch.zeros(3)\n",
+    "model.py": HEADER
+    + "from p import make\n\n\n"
+    + "class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    + "        self.x = make()\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("__all__ = ['other']", [("p/full.py", "DVL001", "make")]),
+        ("__all__ = []", [("p/full.py", "DVL001", "make")]),
+        ("__all__ = ['make']", []),
+        ("__all__ = ['other']\n__all__ += ['make']", []),
+        ("__all__ = ['other'] + names", []),
+        ("", []),
+    ],
+)
+def test_a_star_import_takes_what_all_lists(
+    line: str, expected: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    files = {name: text.replace("{all}", line) for name, text in PACKAGE.items()}
+    assert found(check(tmp_path, files)) == expected
+
+
+def test_a_file_whose_all_leaves_a_name_out_is_not_read_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def noted(path: str, *arguments):
+        read.append(Path(path).name)
+        return read_facts(path, *arguments)
+
+    monkeypatch.setattr("devicelint.joining.read_facts", noted)
+    files = {name: text.replace("{all}", "__all__ = ['a']") for name, text in PACKAGE.items()}
+    check(tmp_path, files)
+    assert "full.py" in read
+    assert "empty.py" not in read
 
 
 # A function at fault ------------------------------------------------------------------------------

@@ -510,6 +510,21 @@ def test_two_edits_become_one_suggestion(findings: FileReport) -> None:
     assert suggestion["text"].startswith("torch.empty") or "empty" in suggestion["text"]
 
 
+@pytest.mark.parametrize("format_", ["rdjson", "rdjsonl"])
+def test_no_unsafe_fix_is_a_suggestion(format_: str) -> None:
+    # Another device draws other numbers.
+    source = MODEL.replace("zeros", "rand").encode()
+    run = runner.check(runner.Request(ROOT, stdin=source), Settings(select=("DVL001", "DVL003")))
+    drawn, *_, kept = (finding for _, finding in run.findings)
+    assert (drawn.callable, kept.callable) == ("torch.rand", "torch.arange")
+    assert drawn.fix is not None and drawn.fix.edits
+    text = FORMATS[format_](run, LAYOUT)
+    lines = [json.loads(line) for line in text.splitlines()] if format_ == "rdjsonl" else None
+    first, *_, last = lines or json.loads(text)["diagnostics"]
+    assert "suggestions" not in first and first["message"] == drawn.message
+    assert last["suggestions"]
+
+
 # JSON lines --------------------------------------------------------------------------------------
 
 

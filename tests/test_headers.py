@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from devicelint.facts import extract_facts
 from devicelint.files import SourceError
 from devicelint.glance import glance_at
-from devicelint.headers import read_headers
+from devicelint.headers import exports_of, read_headers
 from devicelint.ir import ModuleFacts
 from devicelint.locate import Locator
 from devicelint.project import ProjectIndex, UnknownBases
@@ -24,6 +25,41 @@ from devicelint.reading import parse
 from devicelint.values import bare_name
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+
+#: the text of a file, and what a star import takes from it
+EXPORTS: dict[str, tuple[str, set[str] | None]] = {
+    "none": ("x = 1\n", None),
+    "list": ('__all__ = ["a", "b"]\n', {"a", "b"}),
+    "empty list": ("x = 1\n__all__ = []\n", set()),
+    "tuple": ("__all__ = ('a', 'b')", {"a", "b"}),
+    "tuple of one": ("__all__ = ('a',)\n", {"a"}),
+    "a string, in fact": ("__all__ = ('ab')\n", None),
+    "several lines": ('__all__ = [\n    "a",  # not "c"\n    # d\n    "b",\n]\n', {"a", "b"}),
+    "comment behind": ('__all__ = ["a"]  # all\n', {"a"}),
+    "other line endings": ('x = 1\r\n__all__ = [\r\n"a"]\r\n', {"a"}),
+    "byte order mark": ('\ufeff__all__ = ["a"]\n', {"a"}),
+    "with more added": ('__all__ = ["a"]\n__all__ += ["b"]\n', None),
+    "sum": ('__all__ = ["a"] + b.names\n', None),
+    "sum on the next line": ('__all__ = ["a"] \\\n    + names\n', None),
+    "names": ("__all__ = [a, b]\n", None),
+    "unpacked": ('__all__ = ["a", *b]\n', None),
+    "strings that are joined": ('__all__ = ["a" "b"]\n', None),
+    "escape": ('__all__ = ["\\x61"]\n', None),
+    "prefix": ('__all__ = [f"a"]\n', None),
+    "annotated": ('__all__: list[str] = ["a"]\n', None),
+    "in a branch": ('if x:\n    __all__ = ["a"]\n', None),
+    "in a comment": ('# __all__ = ["a"]\n', None),
+    "in a docstring": ('"""Say\n\n__all__ = ["a"]\n"""\n', None),
+    "of another module": ('b.__all__ = ["a"]\n', None),
+    "statement behind": ('__all__ = ["a"]; x = 1\n', None),
+}
+
+
+@pytest.mark.parametrize("case", EXPORTS)
+def test_exports(case: str) -> None:
+    text, expected = EXPORTS[case]
+    assert exports_of(text.encode()) == expected
+
 
 #: the text of a file, and its classes with the names that their bases mention
 LAYOUTS = {
@@ -516,7 +552,7 @@ def test_files_whose_imports_were_followed(tmp_path: Path) -> None:
         (),
         trusts_unknown=False,
     )
-    assert consulted >= {str(tmp_path / "a.py")}
+    assert consulted.keys() >= {str(tmp_path / "a.py")}
     assert str(tmp_path / "c.py") not in consulted
 
 
@@ -534,13 +570,29 @@ def facts_of(contents: Mapping[str, bytes]) -> dict[str, ModuleFacts]:
     return found
 
 
+@dataclass
+class _Files:
+    """Files that were read whole."""
+
+    facts: Mapping[str, ModuleFacts]
+
+    def load(self, path: str) -> ModuleFacts | None:
+        return self.facts.get(path)
+
+    def one_more(self, key: tuple[str, str]) -> ModuleFacts | None:
+        return None
+
+    def exports(self, path: str) -> frozenset[str] | None:
+        return None
+
+
 def lost(
     folder: Path, contents: Mapping[str, bytes], policy: UnknownBases
 ) -> Iterator[tuple[str, str]]:
     """Give the module classes of files that are no prospects."""
     facts = facts_of(contents)
     find = Locator((), str(folder)).find
-    index = ProjectIndex(facts.get, find, frozenset(), policy)
+    index = ProjectIndex(_Files(facts), find, frozenset(), policy)
     found, _ = prospects(
         contents.get,
         {path: read_headers(data) for path, data in contents.items()},

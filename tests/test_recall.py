@@ -305,29 +305,17 @@ SAYS_THE_SAME = [
 
 #: what the run has used is not as it was
 SAYS_ANOTHER_THING = [
-    ("new tensor", "base", "self.build(n)\n", "self.build(n)\n        self.u = torch.ones(n)\n"),
-    ("two numbers for one", "base", "torch.zeros(4)", "torch.zeros(4, 5)"),
     ("tensor gone", "base", "        self.first = torch.zeros(4)\n", ""),
-    ("tensor without elements", "base", "torch.zeros(4)", "torch.zeros(0)"),
-    ("device given", "base", "torch.zeros(4)", "torch.zeros(4, device=device)"),
     ("kept under another name", "base", "self.first =", "self.other ="),
     ("not kept", "base", "self.first =", "first ="),
-    ("device context", "base", "self.first =", "with torch.device('cpu'): self.first ="),
     ("other base", "model", "class Model(Base)", "class Model(torch.nn.Module)"),
     ("base of no module", "model", "class Wide(Sub)", "class Wide(object)"),
-    (
-        "new override",
-        "model",
-        "    def forward",
-        "    def other(self):\n        pass\n\n    def forward",
-    ),
     (
         "override gone",
         "model",
         "def build(self, n):\n        self",
         "def built(self, n):\n        self",
     ),
-    ("new import", "base", "import torch\n", "import math\nimport torch\n"),
     ("import of another thing", "model", "import make", "import unused as make"),
     ("re-export of another thing", "__init__", "base import Base", "plain import Holder"),
     ("default", "base", "device=None", 'device="cpu"'),
@@ -339,6 +327,7 @@ SAYS_ANOTHER_THING = [
         "    scale = 2\n    print(torch.ones(2))\n",
     ),
     ("parameter", "helper", "def make(n, device=None)", "def make(n, m=1, device=None)"),
+    ("device of a helper", "helper", "    # one each\n", "    other = torch.ones(n)\n"),
     ("helper called no more", "model", "make(n))", "None)"),
     ("buffer no more", "model", 'self.register_buffer("long", make(n))', "self.long = make(n)"),
     ("class attribute", "base", "scale = 2", "scale = torch.zeros(2)"),
@@ -361,15 +350,84 @@ SAYS_ANOTHER_THING = [
     ),
 ]
 
+#: what is new or gone, the run has not asked for: text to put behind the call of `build` in `base`
+NOBODY_ASKED = [
+    ("new tensor", "self.u = torch.ones(n)"),
+    ("new parameter", "self.u = nn.Parameter(torch.empty(n))"),
+    ("new buffer", 'self.register_buffer("u", torch.ones(n))'),
+    ("new stream", "self.u = torch.cuda.Stream()"),
+    ("tensor on a device", "self.u = torch.ones(n, device=device)"),
+    ("tensor of no further use", "u = torch.ones(n)"),
+    ("tensor that is printed", "print(torch.ones(n))"),
+    ("tensor by way of a name", "u = torch.ones(n)\n        self.u = u"),
+    ("tensor from a tensor", "self.u = torch.exp(torch.ones(n))"),
+    ("tensor read on the host", "self.u = torch.ones(n).tolist()"),
+    ("tensors in a context", 'with torch.device("cuda"): self.u = torch.ones(n)'),
+    ("two tensors, each by itself", "self.u = torch.ones(n)\n        self.v = torch.ones(n)"),
+    ("tensor moved", 'self.u = torch.ones(n).to("cuda")'),
+    ("tensor by way of its methods", "self.u = torch.ones(n).float().t()"),
+    ("tensor kept twice", "self.u = self.v = torch.ones(n)"),
+    ("attribute that is a method as well", "self.build = torch.ones(n)"),
+    ("function that nobody calls", "def inner(): return torch.ones(n)"),
+    ("call of something outside", "warnings.warn(str(n))"),
+]
 
-EDITS = SAYS_THE_SAME + SAYS_ANOTHER_THING
+#: the same, elsewhere in the package
+NOBODY_ASKED_ELSEWHERE = [
+    ("two numbers for one", "base", "torch.zeros(4)", "torch.zeros(4, 5)"),
+    ("tensor without elements", "base", "torch.zeros(4)", "torch.zeros(0)"),
+    ("device given", "base", "torch.zeros(4)", "torch.zeros(4, device=device)"),
+    ("device context", "base", "self.first =", "with torch.device('cpu'): self.first ="),
+    ("method gone", "plain", "    def table(self):\n        return torch.zeros(self.size)\n", ""),
+    (
+        "new method",
+        "model",
+        "    def forward",
+        "    def other(self):\n        x()\n\n    def forward",
+    ),
+    ("new function", "base", "\n\nclass", "\n\ndef other():\n    return x()\n\n\nclass"),
+    ("new import", "base", "import torch\n", "import math\nimport torch\n"),
+    (
+        "tensor before others",
+        "base",
+        "super().__init__()",
+        "self.u = torch.ones(1)\n        super().__init__()",
+    ),
+]
+
+#: what is new or gone says something to others: text to put behind the call of `build` in `base`
+SOMEBODY_ASKED = [
+    ("attribute that a subclass keeps", "self.wide = torch.ones(n)"),
+    ("attribute that a subclass registers", "self.long = torch.ones(n)"),
+    ("call of a method", "self.build(torch.ones(n))"),
+    ("call of a function of the file", "self.u = Base(torch.ones(n))"),
+    ("tensors that meet", "self.u = torch.ones(n) + torch.ones(n)"),
+    ("tensor that meets an attribute", "self.u = torch.ones(n) * self.first"),
+    ("tensor that depends", "self.u = torch.ones(n) if n else torch.zeros(n)"),
+    ("tensor kept by another function as well", "self.both = torch.ones(n)"),
+    ("tensor returned", "return torch.ones(n)"),
+    ("layer that takes a device", "self.u = nn.Linear(n, n)"),
+    ("call of what a parameter holds", "self.u = device(n)"),
+    ("tensor moved to what somebody chose", "self.u = torch.ones(n).to(device)"),
+    ("function as an argument", "self.apply(lambda x: torch.ones(n))"),
+]
+
+BEHIND = "self.build(n)\n"
+
+
+def behind(edits: list[tuple[str, str]]) -> list[tuple[str, str, str, str]]:
+    return [(name, "base", BEHIND, f"{BEHIND}        {text}\n") for name, text in edits]
+
+
+OWN_AFFAIRS = behind(NOBODY_ASKED) + NOBODY_ASKED_ELSEWHERE
+EDITS = SAYS_THE_SAME + OWN_AFFAIRS + SAYS_ANOTHER_THING + behind(SOMEBODY_ASKED)
 
 
 def named(edits: list[tuple[str, str, str, str]]) -> list[object]:
     return [pytest.param(*edit, id=name) for name, *edit in edits]
 
 
-@pytest.mark.parametrize(("name", "old", "new"), named(SAYS_THE_SAME))
+@pytest.mark.parametrize(("name", "old", "new"), named(SAYS_THE_SAME + OWN_AFFAIRS))
 def test_no_walk_after(name: str, old: str, new: str, ground: Ground, walks: list[int]) -> None:
     ground.put(name, changed(name, old, new))
     recalled = ground.run(ground.cache)
@@ -377,7 +435,7 @@ def test_no_walk_after(name: str, old: str, new: str, ground: Ground, walks: lis
     assert recalled == ground.run(None)
 
 
-@pytest.mark.parametrize(("name", "old", "new"), named(SAYS_ANOTHER_THING))
+@pytest.mark.parametrize(("name", "old", "new"), named(SAYS_ANOTHER_THING + behind(SOMEBODY_ASKED)))
 def test_walk_after(name: str, old: str, new: str, ground: Ground, walks: list[int]) -> None:
     ground.put(name, changed(name, old, new))
     cached = ground.run(ground.cache)
@@ -429,7 +487,7 @@ def test_any_line_left_out(name: str, ground: Ground) -> None:
 
 def test_an_edit_undone_is_the_run_before(ground: Ground, walks: list[int]) -> None:
     before = ground.run(ground.cache)
-    ground.put("base", changed("base", "torch.zeros(4)", "torch.zeros(4, device=device)"))
+    ground.put("base", changed("base", "self.build(n)", "pass"))
     assert ground.run(ground.cache) != before
     assert len(walks) == 1
     ground.restore()
@@ -521,6 +579,22 @@ def test_many_edits_one_after_the_other(ground: Ground, walks: list[int]) -> Non
         ground.put("base", f"# {number}\n{BASE}".encode())
         ground.run(ground.cache)
     assert walks == []
+
+
+def test_an_edit_of_what_a_star_import_takes(ground: Ground, walks: list[int]) -> None:
+    ground.put("__init__", b"from pkg.plain import *\nfrom pkg.base import Base as Sub\n")
+    ground.put("plain", b"__all__ = ['Options']\n" + TEXTS["plain"].encode())
+    ground.put("model", changed("model", "from pkg import Sub", "from pkg import Sub, Holder"))
+    ground.put("model", ground.path("model").read_bytes().replace(b"(Sub)", b"(Holder)"))
+    assert agrees(ground)
+    walks.clear()
+    text = TEXTS["plain"].replace("class Holder", "class Holder(torch.nn.Module)").encode()
+    ground.put("plain", b"__all__ = ['Options', 'Holder']\n" + text)
+    assert agrees(ground)
+    ground.put("plain", b"__all__ = ['Options']\n" + text)
+    cached = ground.run(ground.cache)
+    assert len(walks) > 2
+    assert cached == ground.run(None)
 
 
 def test_one_of_several_edits_matters(ground: Ground, walks: list[int]) -> None:

@@ -36,6 +36,7 @@ from devicelint.commands.outputs import (
     report,
 )
 from devicelint.commands.progress import progress_on
+from devicelint.commands.remarks import remark_on_cache, settled
 from devicelint.commands.verdict import verdict
 from devicelint.reporters import FORMATS
 from devicelint.reporters.layout import Layout, plural
@@ -128,7 +129,7 @@ def _check(
     options: Options, outputs: Sequence[Output], layout: Layout, trace: str | None = None
 ) -> int:
     """Check once."""
-    settings = settings_of(options)
+    settings = settled(options)
     from devicelint import runner
 
     request = request_of(options)
@@ -152,7 +153,7 @@ def _judged(run: RunReport, file: str) -> Callable[[str, RunReport, Layout], str
 
 def _write_baseline(options: Options, file: str, outputs: Sequence[Output], layout: Layout) -> int:
     """Check once, and let what is found be known."""
-    settings = settings_of(options)
+    settings = settled(options)
     from devicelint import runner
 
     request = request_of(options)
@@ -171,7 +172,7 @@ def _add_ignores(options: Options, reason: str, outputs: Sequence[Output], layou
         raise click.UsageError("--add-ignores and '-' exclude each other: it writes into files")
     if not reason.isprintable() or "#" in reason:
         raise click.UsageError("--reason must be one line without '#'")
-    settings = settings_of(options)
+    settings = settled(options)
     from devicelint import runner
     from devicelint.silencing import silence
 
@@ -192,11 +193,12 @@ def _conclude(
 ) -> int:
     """Report a run, as `render` says if it is given, and give its exit code."""
     report(run, outputs, options.color, layout, *render)
+    remark_on_cache(run, options)
     if options.verbose:
         complain(", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in run.timings))
         known, new = run.remembered
         if known or new:
-            complain(f"cache: {known:,} of {plural(known + new, 'file')} known")
+            complain(f"cache: asked about {plural(known + new, 'file')}, knew {known:,}")
     return 0 if options.exit_zero else verdict(run)
 
 

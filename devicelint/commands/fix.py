@@ -23,6 +23,7 @@ from devicelint.commands.options import (
     with_options,
 )
 from devicelint.commands.output import layout_for, print_bytes, print_text
+from devicelint.commands.remarks import remark_on_cache, settled
 from devicelint.commands.verdict import FOUND, verdict
 
 if TYPE_CHECKING:
@@ -39,16 +40,17 @@ def fix(context: click.Context, /, write: bool, unsafe_fixes: bool, diff: bool, 
     """Show or apply what mends the findings.
 
     Without --write the diff goes to stdout and nothing is changed; `-` reads stdin and puts the
-    fixed source on stdout.  Exits with 1 if anything is left or would change.
+    fixed source on stdout, or with --diff the diff.  Exits with 1 if anything is left, or would
+    change where only the diff is shown; with 2 if a file could not be checked or written.
     """
     options = options_of(context)
-    settings = settings_of(options)
     if options.show_settings:
-        return print_text(settings_text(settings))
+        return print_text(settings_text(settings_of(options)))
     from devicelint import runner
 
     if write and "-" in options.paths:
         raise click.UsageError("--write and '-' exclude each other: the source goes to stdout")
+    settings = settled(options)
     request = request_of(options)
     is_done = write or (request.stdin is not None and not diff)
     with usable_baseline():
@@ -62,6 +64,7 @@ def fix(context: click.Context, /, write: bool, unsafe_fixes: bool, diff: bool, 
     # What is on stdout beside this may be a source or go to `git apply`.
     stream = sys.stdout if write and not diff else sys.stderr
     _say_fixes(report, options, is_done=is_done, stream=stream)
+    remark_on_cache(report.left, options)
     if options.exit_zero:
         return 0
     would_change = bool(report.fixes) and not is_done

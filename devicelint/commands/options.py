@@ -127,11 +127,18 @@ COMMON = (
     click.option(
         "-j", "--jobs", type=click.IntRange(min=1), help="Processes; by default one per core."
     ),
-    click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found."),
+    click.option(
+        "--exit-zero", is_flag=True, help="Exit with 0 whatever is found or cannot be checked."
+    ),
     click.option("--show-settings", is_flag=True, help="Print the settings in force and stop."),
     COLOR,
-    click.option("-q", "--quiet", is_flag=True, help="No summary."),
-    click.option("-v", "--verbose", is_flag=True, help="Tracebacks, suppressed findings, times."),
+    click.option("-q", "--quiet", is_flag=True, help="No summary, no warnings."),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Tracebacks, how many findings comments silence, times, use of the cache.",
+    ),
 )
 
 

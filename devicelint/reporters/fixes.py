@@ -86,20 +86,26 @@ def _by_rule(console: Console, applied: Iterable[Sequence[Finding]]) -> None:
 def _problems(console: Console, left: RunReport, layout: Layout) -> None:
     for diagnostic in left.diagnostics:
         problem(console, diagnostic, layout)
-    if left.diagnostics:
+    if left.diagnostics and layout.summary:
         line(console)
+
+
+_UNCHECKED = "not everything could be checked"
 
 
 def _left(console: Console, left: RunReport, opening: str, verbs: tuple[str, str]) -> None:
     """Say how many findings are left, and for how many of them there is a way."""
     total = summarise(left).total
+    is_partial = not all(diagnostic.is_checked for diagnostic in left.diagnostics)
     singular, several = verbs
     if not total.total:
-        sentence = f"{opening}no finding {singular}."
+        sentence = f"{opening}no finding {singular}"
+        sentence += f", but {_UNCHECKED}." if is_partial else "."
     else:
         sentence = f"{opening}{plural(total.total, 'finding')} "
         sentence += singular if total.total == 1 else several
         if total.unsafe:
             sentence += f", {total.unsafe:,} of them with a fix that needs `--unsafe-fixes`"
         sentence += "; `devicelint check` shows " + ("it." if total.total == 1 else "them.")
+        sentence += f" {_UNCHECKED.capitalize()}." if is_partial else ""
     wrapped(console, Text(sentence[0].upper() + sentence[1:]))

@@ -13,7 +13,7 @@ from collections import Counter
 
 from devicelint.model import Diagnostic, Finding, RunReport, Severity
 from devicelint.reporters.json_report import Json
-from devicelint.reporters.layout import Layout
+from devicelint.reporters.layout import Layout, trouble
 from devicelint.reporters.paths import in_repository
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
@@ -43,7 +43,7 @@ def _finding(path: str, finding: Finding, seen: Counter[tuple[str, str]]) -> dic
 
 def _problem(path: str, problem: Diagnostic, seen: Counter[tuple[str, str]]) -> dict[str, Json]:
     return {
-        "description": f"cannot check: {problem.message}",
+        "description": trouble(problem),
         "check_name": "cannot-check",
         "fingerprint": _fingerprint(path, problem.message, seen),
         "severity": "critical",

@@ -31,7 +31,7 @@ class Layout:
     statistics: bool = False
     #: the closing summary
     summary: bool = True
-    #: tracebacks of diagnostics, suppressed findings
+    #: tracebacks of diagnostics, how many findings are suppressed
     details: bool = False
     #: the terminal follows links
     links: bool = False
@@ -61,4 +61,9 @@ def place(path: str, line: int, column: int) -> str:
 def complaint(diagnostic: Diagnostic) -> str:
     """Give a diagnostic on one line."""
     where = place(diagnostic.path, diagnostic.line, diagnostic.column)
-    return f"{where}: cannot check: {printable(diagnostic.message)}"
+    return f"{where}: {printable(trouble(diagnostic))}"
+
+
+def trouble(diagnostic: Diagnostic) -> str:
+    """Say what could not be done, and why."""
+    return diagnostic.message if diagnostic.is_checked else f"cannot check: {diagnostic.message}"

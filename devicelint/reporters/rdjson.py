@@ -2,19 +2,21 @@
 
 In: a `RunReport`.  Out: JSON in ASCII.  Never here: paths from the root (reviewdog finds it).
 Columns count bytes of UTF-8 from 1 and ends are exclusive.  reviewdog offers each suggestion by
-itself, so there is one only where a single edit is the whole fix.
+itself, so there is one only where a single edit is the whole fix, and only for safe fixes: one
+click applies it, and nothing in the format could say what else it may change.
 """
 
 from __future__ import annotations
 
 import json
 
-from devicelint.model import Diagnostic, Finding, Location, RunReport, Severity
+from devicelint.model import Applicability, Diagnostic, Finding, Location, RunReport, Severity
 from devicelint.reporters.json_report import Json
-from devicelint.reporters.layout import Layout
+from devicelint.reporters.layout import Layout, trouble
 from devicelint.reporters.pages import HOME, rule_page
 from devicelint.reporters.remedies import single_edit
 from devicelint.reporters.source import byte_column
+from devicelint.reporters.summary import remedy
 
 _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
 _SOURCE: dict[str, Json] = {"name": "devicelint", "url": HOME}
@@ -44,7 +46,7 @@ def _finding(path: str, finding: Finding) -> dict[str, Json]:
         "code": {"value": finding.code, "url": rule_page(finding.code)},
     }
     edit = single_edit(finding)
-    if edit is not None:
+    if edit is not None and remedy(finding) is Applicability.SAFE:
         place = _range(finding, edit.start, edit.end)
         entry["suggestions"] = [{"range": place, "text": edit.content}]
     return entry
@@ -63,7 +65,7 @@ def _problem(problem: Diagnostic) -> dict[str, Json]:
         # Its column counts code points, and the line's text is not known here.
         location["range"] = {"start": {"line": problem.line}}
     return {
-        "message": f"cannot check: {problem.message}",
+        "message": trouble(problem),
         "location": location,
         "severity": "ERROR",
     }

@@ -113,7 +113,7 @@ def _remarks(finding: Finding) -> Iterable[tuple[str, Text]]:
 def _diagnostics(console: Console, diagnostics: Sequence[Diagnostic], layout: Layout) -> None:
     for diagnostic in diagnostics:
         problem(console, diagnostic, layout)
-    if diagnostics:
+    if diagnostics and layout.summary:
         line(console)
 
 
