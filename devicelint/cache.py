@@ -37,7 +37,7 @@ from devicelint.ir import Basis, Footprint, ModuleFacts
 from devicelint.model import Finding, Results
 
 #: Facts and results depend on the program and on the grammar of the Python that runs it.
-VERSION = f"6:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
+VERSION = f"7:{__version__}:{sys.version_info[0]}.{sys.version_info[1]}"
 
 #: Entries that were not used for so long are dropped (30 days).
 _LIFETIME = 30 * 24 * 3600

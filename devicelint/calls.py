@@ -47,15 +47,18 @@ _DRAWING = frozenset(
     }
 )
 
-#: Builtins that hand their arguments on (the `sum` of tensors is a tensor).
+#: Builtins that hand their arguments on.
 _PASSING = frozenset(
     {
         *("list", "tuple", "set", "frozenset", "zip", "enumerate", "reversed", "iter", "next"),
-        *("map", "filter", "sum", "abs", "divmod", "pow"),
+        *("map", "filter", "divmod"),
     }
 )
+#: Builtins whose result is a tensor, if their arguments are or hold some; and the attributes.
+_GIVING = frozenset({"sum", "abs", "pow", "vars"})
 #: Functions whose result is their argument, or a copy of it that is where it was.
 _COPYING = ("copy.copy", "copy.deepcopy", "typing.cast", "collections.OrderedDict")
+_DEVICE_MODULE = "torch.get_device_module"
 _PARTIAL = ("functools.partial", "functools.partialmethod")
 
 
@@ -64,7 +67,7 @@ def invoke(frame: Frame, node: ast.Call, callees: Value, args: Arguments, base: 
     if any(atom[0] == "partial" for atom in callees):
         return _call_partial(frame, node, callees, args)
     names = [canonical(name) for name in references(callees)]
-    if len(names) == len(callees) and names:
+    if len(names) == len(callees) and names and not _is_of_some_accelerator(callees):
         results = [_call_known(frame, node, name, args) for name in names]
         if all(result is not None for result in results):
             return merge(*(result or () for result in results))
@@ -72,6 +75,11 @@ def invoke(frame: Frame, node: ast.Call, callees: Value, args: Arguments, base: 
     if not callees and not tracked(args.all()):
         return ()
     return frame.record(node, callees, args, base)
+
+
+def _is_of_some_accelerator(callees: Value) -> bool:
+    """Tell `torch.get_device_module().Stream`: what it is called is not the whole truth."""
+    return any(name.startswith(f"{_DEVICE_MODULE}.") for name in references(callees))
 
 
 def _call_partial(frame: Frame, node: ast.Call, callees: Value, args: Arguments) -> Value:
@@ -145,7 +153,8 @@ def _call_builtin(frame: Frame, node: ast.Call, name: str, args: Arguments) -> V
         return ()
     if name in _PASSING:
         return merge(args.all(), (("box",),))
-    return args.all() if name == "vars" else ()
+    result = args.all() if name == "vars" else tracked(args.all())
+    return result if name in _GIVING else ()
 
 
 def _getattr(frame: Frame, args: Arguments) -> Value:
@@ -204,7 +213,9 @@ def _call_torch(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Val
         return tracked(args.all())
     elif last.endswith("_like") and args.has_device():
         return ()
-    return tracked(frame.meet(args.all()))
+    computed = tracked(frame.meet(args.all()))
+    # a distribution and its kind is no tensor, it holds them
+    return merge(computed, (("box",),)) if last[:1].isupper() else computed
 
 
 def _construct(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Value:
@@ -218,8 +229,8 @@ def _construct(frame: Frame, node: ast.Call, name: str, args: Arguments) -> Valu
 
 
 def _device_module(frame: Frame, args: Arguments) -> Value:
-    """Whichever it is: a module like `torch.cuda`, known through a value."""
-    return (("ref", "torch.cuda"),)
+    """Whichever it is: the tables take it for `torch.cuda`, but by a name of its own."""
+    return (("ref", _DEVICE_MODULE),)
 
 
 def _default_device(frame: Frame, args: Arguments) -> Value:
@@ -235,7 +246,7 @@ def _probe(frame: Frame, args: Arguments) -> Value:
 
 #: Functions of PyTorch that are neither constructors nor compute a tensor.
 _ODD = {
-    "torch.get_device_module": _device_module,
+    _DEVICE_MODULE: _device_module,
     "torch.set_default_device": _default_device,
     "torch.is_tensor": _probe,
     "torch.numel": _probe,
@@ -243,6 +254,8 @@ _ODD = {
 
 
 def _take_tensors(frame: Frame, name: str, args: Arguments) -> None:
-    """Note what a class of torch.nn makes of the tensors handed to it."""
-    sink = TENSOR_ARGUMENT_SINKS.get(name, Sink.ARGUMENT)
+    """Note what a module class makes of the tensors handed to it: those of torch.nn that take no
+    tensor read it as a size or a rate."""
+    other = Sink.HOST if name.startswith("torch.nn.") else Sink.ARGUMENT
+    sink = TENSOR_ARGUMENT_SINKS.get(name, other)
     frame.event(sink, "" if sink is not Sink.ARGUMENT else name, args.all())

@@ -23,8 +23,8 @@ from devicelint.project import ClassTarget, External, Key, ProjectIndex
 from devicelint.torch_api import COPYING_METHODS, TENSOR_ARGUMENT_SINKS
 
 #: (kind, name): kind is a `Sink` value or moved, probe, managed, iterated, `copied` (into a tensor
-#: that exists, by way of a name), or `handed`: given to a function outside the project, whose
-#: result may lead further
+#: that exists, by way of a name), `fed` (a module computes with it, or a weight meets it), or
+#: `handed`: given to a function outside the project, whose result may lead further
 End = tuple[str, str]
 
 
@@ -48,6 +48,11 @@ _PRECEDENCE = (
     Sink.EXISTING,
 )
 
+#: Methods of a module that give modules.
+_GIVING_MODULES = frozenset(
+    {"children", "modules", "named_children", "named_modules", "get_submodule"}
+)
+
 #: The callee of `.to(device)` and its kind.
 MOVE: Value = (("move",),)
 
@@ -65,6 +70,8 @@ class Outcome:
     harmless: bool
     #: it is filled with random numbers on the way
     drawn: bool = False
+    #: it meets the weights of a module, which are wherever they are
+    fed: bool = False
 
 
 class Flow:
@@ -97,8 +104,8 @@ class Flow:
             kinds = kinds - {"existing"} | {"copied"}
         if summary and "moved" in kinds and self._is_moved_in_place(function, summary, number):
             return Outcome(Sink.LOCAL, "", (), True)
-        drawn = "drawn" in kinds
-        return replace(_outcome_of(kinds - {"drawn"}, ends), drawn=drawn)
+        outcome = _outcome_of(kinds - {"drawn", "fed"}, ends)
+        return replace(outcome, drawn="drawn" in kinds, fed="fed" in kinds)
 
     def _is_moved_in_place(self, function: Key, summary: FunctionFacts, number: int) -> bool:
         """Tell `self.x = t`, and later `self.x = self.x.to(device)`: the author has seen to it."""
@@ -174,7 +181,9 @@ class Flow:
                 yield Place(setter, ("param", facts.params[1]))
                 continue
             declared = self._declarations(on).get(event.detail) if on else None
-            yield declared or str(Sink.ATTRIBUTE), event.detail
+            held = any(atom[0] in ("box", "dict") for atom in event.value)
+            name = f"{event.detail}[...]" if held and event.detail else event.detail
+            yield (declared, event.detail) if declared else (str(Sink.ATTRIBUTE), name)
 
     def _declarations(self, on: Key) -> dict[str, str]:
         """Give the names a class registers as buffers or parameters."""
@@ -209,6 +218,8 @@ class Flow:
                 yield Place(function, ("call", number))
             return
         callees = self._construction.calls.of(function, number)
+        if position != "receiver" and self._runs_module(function, summary, call, callees):
+            yield "fed", ""
         names = [callee.name for callee in callees if isinstance(callee, External)]
         keys = [callee.key for callee in callees if not isinstance(callee, External)]
         sink = self._extras.sink_of(call.text, names, keys)
@@ -231,6 +242,42 @@ class Flow:
         if outside:
             yield from self._past(function, number, position, call, callees)
 
+    def _runs_module(
+        self,
+        function: Key,
+        summary: FunctionFacts,
+        call: CallFact,
+        callees: Collection[Runnable],
+    ) -> bool:
+        """Tell a call of a module: of this one, of a layer of it, or of one that was made here."""
+        known = any(not isinstance(callee, External) for callee in callees)
+        for atom in call.callees:
+            match atom:
+                case ("self",) | ("attr" | "super" | "bound", "forward" | "__call__", *_):
+                    return True
+                case ("attr", _) | ("bound", _, "attr", *_) | ("param", _) if not known:
+                    return True
+                case ("call" | "item", int(maker), *_) if self._makes_module(
+                    function, summary, maker
+                ):
+                    return True
+        # what nothing is known of is a layer rather than a function
+        return not call.callees and "." not in call.text
+
+    def _makes_module(self, function: Key, summary: FunctionFacts, number: int) -> bool:
+        """Tell whether a call gives a module, or modules to loop over."""
+        if summary.calls[number].text.rpartition(".")[2] in _GIVING_MODULES:
+            return True
+        for callee in self._construction.calls.of(function, number):
+            match callee:
+                case ClassTarget(key=key) if self._index.is_module(key):
+                    return True
+                case External(name=name):
+                    row = self._extras.constructors.get(name)
+                    if row is not None and row.kind is Kind.MODULE:
+                        return True
+        return False
+
     def moves_away(self, function: Key, call: CallFact) -> bool:
         """Tell whether a move takes its value to a device that somebody chose.
 
@@ -245,7 +292,8 @@ class Flow:
     def _is_chosen_in(self, function: Key, value: Value, depth: int) -> bool:
         """Tell whether a value names a device that somebody chose; one that is built does not."""
         verdicts = {atom: self._is_chosen(function, atom, depth) for atom in value}
-        if any(atom[0] in ("call", "item") and not chosen for atom, chosen in verdicts.items()):
+        built = ("call", "item", "device_of")
+        if any(atom[0] in built and not chosen for atom, chosen in verdicts.items()):
             return False
         return any(verdicts.values())
 
@@ -275,6 +323,25 @@ class Flow:
                     return True
             elif not given or self._is_chosen_in(caller, given, depth + 1):
                 return True
+        return False
+
+    def may_be_given(self, function: Key, name: str, depth: int = 0) -> bool:
+        """Tell whether a parameter may stand for a device: of a helper that only this project
+        calls, without one, it is None for sure."""
+        summary = self._index.summary(function)
+        callers = self._construction.callers.get(function)
+        if summary is None or not callers or depth == _MAX_CALLERS:
+            return True
+        if function[1].endswith(".__init__") or dict(summary.defaults).get(name) != (("none",),):
+            return True
+        for caller, number in callers:
+            given = self._given(caller, number, function, name)
+            for atom in (("none",),) if given is None else given or (("device",),):
+                passed_on = atom[0] == "param" and not self.may_be_given(
+                    caller, str(atom[1]), depth + 1
+                )
+                if atom != ("none",) and not passed_on:
+                    return True
         return False
 
     def _given(self, caller: Key, number: int, function: Key, name: str) -> Value | None:
@@ -326,7 +393,11 @@ class Flow:
         if any(row.follows_tensor and _places(call, row) for row in rows):
             yield "moved", ""
         elif rows:
-            yield Place(function, ("call", number))
+            # a layer takes sizes, which it reads; so does a factory, whose result may hold the rest
+            if all(row.kind is Kind.TENSOR and not row.follows_tensor for row in rows):
+                yield str(Sink.HOST), ""
+            if any(row.kind is not Kind.MODULE for row in rows):
+                yield Place(function, ("call", number))
         elif last in COPYING_METHODS and position not in (0, "receiver"):
             # a function of that name copies as the method does: `copy_(target, source)`
             yield str(Sink.EXISTING), ""

@@ -235,6 +235,8 @@ class Frame:
     def meet(self, *values: Value) -> Value:
         """Join values that one expression computes with, and note whose results they are."""
         joined = merge(*values)
+        if ("tensor",) in joined:
+            self.event("fed", "", joined)
         calls = sorted({int(atom[1]) for atom in joined if atom[0] in ("call", "item")})
         held = sorted({str(atom[1]) for atom in joined if atom[0] == "attr"})
         if calls and len(calls) + len(held) > 1 and len(calls) < MAX_ATOMS:
@@ -262,6 +264,7 @@ class Frame:
         if index is None:
             index = self.by_node[id(node)] = len(self.calls)
             self.calls.append(self._pending(node, callees, args, receiver))
+            self._note_device(self.calls[index])
         else:
             call = self.calls[index]
             call.callees = merge(call.callees, callees)
@@ -285,6 +288,12 @@ class Frame:
             receiver=receiver,
         )
 
+    def _note_device(self, call: PendingCall) -> None:
+        """Note that the device which a constructor call lacks is a parameter as it was given."""
+        value = self.env.get(call.device, ())
+        if value == (("param", call.device),) and call.is_constructor() and not call.names_device():
+            self.event("used device", call.device, value)
+
     def _name(self, callees: Value, args: Arguments) -> None:
         """Note by name what is called, and what is handed on and may be called there."""
         for atom in callees:
@@ -303,7 +312,10 @@ class Frame:
             return self.outer.device if self.outer else ""
         hidden = self.unsure | self.flags if self.unsure else self.flags
         device = device_in_scope(
-            self.env, hidden, is_constructor=self.qualname.endswith(".__init__")
+            self.env,
+            hidden,
+            [name for name, value in self.defaults if value == NONE],
+            is_constructor=self.qualname.endswith(".__init__"),
         )
         return device or (self.outer.device if self.outer else "")
 

@@ -19,10 +19,11 @@ A *value* is the set of places an expression's value may come from, each one an 
 `("str", text)`        a string literal; `("none",)`, `("true",)`, `("false",)` the literals
 `("dict", full, *ks)`  a dict with the known keys `ks`; `full` is 1 if these are all
 `("device",)`          a `torch.device(...)`
-`("device_of", *a)`    `.device` of what `a` stands for
+`("device_of", *a)`    `.device` of what `a` stands for: a call, a parameter, `self.name`
 `("tensor",)`          a tensor by its name (`layer.weight`), made elsewhere
 `("move",)`            as a callee: `.to(device)` and its kind (arguments: the value, the device)
-`("box",)`             a list, tuple, set or dict display or comprehension
+`("box",)`             a list, tuple, set or dict display or comprehension, or another object
+                       of Python or PyTorch that holds tensors
 =====================  =============================================================
 """
 
@@ -119,11 +120,13 @@ class Event(NamedTuple):
     """Something a function does with a value.
 
     `kind` is a `Sink` value, or one of: `moved`; `copied` (into a tensor that exists, by way of a
-    name; `existing` is that in one statement); `drawn` (filled with random numbers); `probe` (only
-    metadata is read); `iterated` (looped over or tested); `returned` (`detail` the index into a
-    returned tuple, "" for the whole); `declared buffer`, `declared parameter` (`detail` a
-    registered name); `default` (`detail` is `function:parameter`, in bodies only); `used`
-    (`detail` a class of this file that names a module-level constant).
+    name; `existing` is that in one statement); `drawn` (filled with random numbers); `fed` (a
+    weight of some layer meets it); `probe` (only metadata is read); `iterated` (looped over or
+    tested); `returned` (`detail` the index into a returned tuple, "" for the whole); `declared
+    buffer`, `declared parameter` (`detail` a registered name); `default` (`detail` is
+    `function:parameter`, in bodies only); `used` (`detail` a class of this file that names a
+    module-level constant); `used device` (`detail` a parameter that is the device in scope, just
+    as it was given).
     """
 
     kind: str

@@ -37,6 +37,8 @@ _VIEWS = frozenset(
         *("solution", "Q", "R", "L", "S", "U", "V", "Vh", "eigenvalues", "eigenvectors"),
     }
 )
+#: Atoms of what is a tensor or may be one, and holds no others.
+_HOLDING = ("param", "attr", "tensor")
 #: Attributes that are tensors wherever they are found.
 _TENSORS = frozenset({"weight", "bias"})
 #: Methods that fill a tensor with random numbers, which depend on its device.
@@ -83,8 +85,10 @@ def _member_of(frame: Frame, atom: Atom, attr: str) -> Value:
     if kind in ("call", "item", "param") and attr in PROBES:
         frame.event("probe", "", (atom,))
         return (("device_of", *atom),) if attr == "device" else ()
+    if kind == "attr" and attr == "device":
+        return (("device_of", *atom),)
     # what a call made may be a record of tensors; of a parameter or attribute nothing says so
-    if kind in ("call", "item") or (kind in ("param", "attr") and attr in _VIEWS):
+    if kind in ("call", "item") or (kind in _HOLDING and attr in _VIEWS):
         return (atom,)
     return ()
 

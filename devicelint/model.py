@@ -210,12 +210,18 @@ class CallSite:
     in_context: bool = False
     #: why the analysis forbids an inserted device here (empty: it does not)
     fix_obstacle: str = ""
-    #: name of the attribute, buffer or parameter the value ends in ("" if none is known)
+    #: name of the attribute, buffer or parameter the value ends in ("" if none is known), with
+    #: "[...]" behind that of a list, dict or other object which holds the value
     target: str = ""
     #: the value is read on the host *and* kept, or the like: rules may word their reason so
     also: tuple[Sink, ...] = ()
     #: the call is in code run at import (class body, default argument, module level)
     import_time: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Tell a value that a list, a dict or another object on the module holds."""
+        return self.target.endswith("[...]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from devicelint.flow import MOVE, Flow, Outcome
 from devicelint.groups import meeting
 from devicelint.ir import CallFact, FunctionFacts, GroupCall
 from devicelint.model import Candidate, Constructor, FileTargets, Kind, Sink
-from devicelint.project import ClassTarget, External, Key, ProjectIndex
+from devicelint.project import ClassTarget, Key, ProjectIndex
 from devicelint.torch_api import CONSTRUCTORS, FIX_OBSTACLE_KEYWORDS
 
 
@@ -62,7 +62,7 @@ def constructor_calls(
     chosen: dict[CallKey, Candidate] = {}
     for (function, number), reach in construction.sites.items():
         chain = chains[function]
-        candidate = _constructor_call(index, construction, flow, function, number, reach, chain)
+        candidate = _constructor_call(index, flow, function, number, reach, chain)
         if candidate is not None:
             chosen[function, number] = candidate
     return chosen
@@ -159,7 +159,6 @@ def file_targets(items: Iterable[Candidate]) -> FileTargets:
 
 def _constructor_call(
     index: ProjectIndex,
-    construction: Construction,
     flow: Flow,
     function: Key,
     number: int,
@@ -182,7 +181,9 @@ def _constructor_call(
     import_time = is_body(chain[0])
     if import_time and not _matters_at_import(index, function, summary, number):
         return None
-    return _candidate(
+    on_host = outcome.sink is Sink.HOST
+    unfilled = "" if on_host else _unfilled(flow, function, summary, call)
+    candidate = _candidate(
         function,
         summary,
         call,
@@ -192,27 +193,27 @@ def _constructor_call(
         chain,
         in_context=bool(reach.context),
         import_time=import_time,
-        risky=outcome.drawn or _is_fed_to_module(construction, function, summary, number),
+        obstacle=unfilled,
+        risky=outcome.drawn or outcome.fed,
     )
+    return replace(candidate, device_in_scope=None) if unfilled else candidate
+
+
+def _unfilled(flow: Flow, function: Key, summary: FunctionFacts, call: CallFact) -> str:
+    """Say that the device in scope is a parameter that nobody fills in, "" if it is none such.
+
+    Passing that on would change nothing, and silence the finding.
+    """
+    name = call.device_in_scope
+    is_as_given = any(event[:2] == ("used device", name) for event in summary.events)
+    if is_as_given and not flow.may_be_given(function, name):
+        return f"no caller passes the `{name}` that would be passed on"
+    return ""
 
 
 def _moves_itself(summary: FunctionFacts) -> bool:
     """Tell a constructor that ends in `self.to(device)`: what follows the module is moved."""
     return any(call.text in ("self.to", "self.cuda") for call in summary.calls)
-
-
-def _is_fed_to_module(
-    construction: Construction, function: Key, summary: FunctionFacts, number: int
-) -> bool:
-    """Tell a value that a submodule computes with, whose weights are wherever they are."""
-    return any(
-        ("call", number) in value
-        and call.text.startswith("self.")
-        and call.text.count(".") == 1
-        and all(isinstance(callee, External) for callee in construction.calls.of(function, place))
-        for place, call in enumerate(summary.calls)
-        for value in call.args
-    )
 
 
 def _matters_at_import(
@@ -286,7 +287,14 @@ def _unforwarded(
             yield (
                 (function, number),
                 _candidate(
-                    function, summary, call, constructor, constructor.name, outcome, (function,)
+                    function,
+                    summary,
+                    call,
+                    constructor,
+                    constructor.name,
+                    outcome,
+                    (function,),
+                    obstacle=_unfilled(flow, function, summary, call),
                 ),
             )
 
@@ -381,6 +389,8 @@ def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: 
     if import_time:
         return "no device is known when the module is imported"
     position = constructor.device_index
+    if position is not None and call.star >= 0 and _may_reach(call, position):
+        return "its device may be among the arguments after the `*`"
     if position is not None and len(call.args) > position:
         return "its device is passed by position, replace the `None`"
     if name != constructor.name:
@@ -391,6 +401,15 @@ def _obstacle(call: CallFact, constructor: Constructor, name: str, import_time: 
         if keyword in FIX_OBSTACLE_KEYWORDS:
             return FIX_OBSTACLE_KEYWORDS[keyword]
     return ""
+
+
+def _may_reach(call: CallFact, position: int) -> bool:
+    """Tell whether the arguments after a `*` may go as far as a position."""
+    dicts = [atom for atom in call.args[call.star] if atom[0] == "dict"]
+    if dicts and all(atom[1] for atom in dicts) and call.star == len(call.args) - 1:
+        # `*kwargs` instead of `**kwargs` hands over the keys
+        return call.star + max(len(atom) - 2 for atom in dicts) > position
+    return call.star <= position
 
 
 def symbol_of(function: Key) -> str:

@@ -576,6 +576,8 @@ _ALIAS_PREFIXES = (
     ("torch._VF.", "torch."),
     ("torch.cuda.streams.", "torch.cuda."),
     ("torch.xpu.streams.", "torch.xpu."),
+    # what it returns has what torch.cuda has, whichever accelerator there is
+    ("torch.get_device_module.", "torch.cuda."),
     ("torch.signal.windows.windows.", "torch.signal.windows."),
     ("torch.quantization.", "torch.ao.quantization."),
 )

@@ -238,11 +238,20 @@ def _owned(
                 is_outside(call) or _is_method_of(numbers, call)
             ):
                 return None
+            if _hangs_on_callers(call, facts):
+                return None
     before, after = _kept_in(old, block.gone()), _kept_in(new, block.new())
     if before is None or after is None:
         return None
     taken = footprint.attributes | (footprint.kept - before)
     return None if taken & (before | after) else before | after
+
+
+def _hangs_on_callers(call: CallFact, facts: FunctionFacts) -> bool:
+    """Tell a call whose device in scope is a helper's parameter, which callers may leave out."""
+    return not facts.qualname.endswith(".__init__") and any(
+        event[:2] == ("used device", call.device_in_scope) for event in facts.events
+    )
 
 
 def _is_method_of(block: range, call: CallFact) -> bool:

@@ -114,14 +114,28 @@ def dict_of(keys: Iterable[str | None], spreads: Iterable[Value]) -> Atom:
 
 
 def device_in_scope(
-    env: Mapping[str, Value], hidden: Container[str], *, is_constructor: bool
+    env: Mapping[str, Value],
+    hidden: Container[str],
+    optional: Container[str],
+    *,
+    is_constructor: bool,
 ) -> str:
     """Find an expression for a device among the local names bound so far, but for `hidden` ones.
 
     First a name `device`, then the only `*_device` name, then the `device` key of a local dict,
     then `self.device` where the same `__init__` has assigned it: in that order because a
-    parameter respects meta-device construction and the caller's choice.
+    parameter respects meta-device construction and the caller's choice.  An `optional` parameter
+    that `__init__` has made up for in the attribute of its name stands back for that attribute.
     """
+    found = _name_in_scope(env, hidden, is_constructor=is_constructor)
+    kept = f"self.{found}"
+    is_made_up_for = kept in env and env[kept] != env.get(found) and kept not in hidden
+    return kept if is_constructor and found in optional and is_made_up_for else found
+
+
+def _name_in_scope(
+    env: Mapping[str, Value], hidden: Container[str], *, is_constructor: bool
+) -> str:
     if "device" not in hidden and env.get("device", NONE) != NONE:
         return "device"
     named: list[str] = []

@@ -327,6 +327,7 @@ SAYS_ANOTHER_THING = [
         "    scale = 2\n    print(torch.ones(2))\n",
     ),
     ("parameter", "helper", "def make(n, device=None)", "def make(n, m=1, device=None)"),
+    ("device of a helper", "helper", "    # one each\n", "    other = torch.ones(n)\n"),
     ("helper called no more", "model", "make(n))", "None)"),
     ("buffer no more", "model", 'self.register_buffer("long", make(n))', "self.long = make(n)"),
     ("class attribute", "base", "scale = 2", "scale = torch.zeros(2)"),

@@ -426,6 +426,14 @@ def test_message_names_the_target() -> None:
     assert "a plain attribute lands" in verdict(replace(site, target="")).message
 
 
+def test_message_names_what_holds_the_target() -> None:
+    """A dict or a distribution is nothing to register: the tensors in it are."""
+    told = verdict(replace(make_site("torch.linspace(0, 1, n)"), target="steps[...]"))
+    assert "so what the plain attribute `steps` holds lands on the default" in told.message
+    assert "each tensor that it holds" in told.advice
+    assert "steps" not in told.advice
+
+
 @pytest.mark.parametrize(
     ("chain", "told"),
     [

@@ -70,9 +70,10 @@ Where none is, it inserts the configured `device-expression`, by default
 - it defeats construction on `meta`: the tensor takes real GPU memory;
 - it returns 0 on every rank until `torch.cuda.set_device(local_rank)` ran.
 
-Only the placement changes, so the fix is safe, with three exceptions that need `--unsafe-fixes`:
+Only the placement changes, so the fix is safe, with four exceptions that need `--unsafe-fixes`:
 random draws (a seed gives other numbers on another device), values that are read on the host as
-well, and `torch.as_tensor(x)` and its like, which may alias `x` now and would copy it.
+well, values that a module computes with (its weights are wherever they are), and
+`torch.as_tensor(x)` and its like, which may alias `x` now and would copy it.
 
 With `construction = "meta"` there is no automatic fix. A buffer registered without
 `persistent=False` adds a key to `state_dict`, and older checkpoints no longer load strictly.
@@ -89,7 +90,7 @@ With `construction = "meta"` there is no automatic fix. A buffer registered with
 from __future__ import annotations
 
 from devicelint.model import CallSite, Construction, Policy, Rule, Severity, Violation
-from devicelint.rules.expression import buffer_advice, buffer_call, insert_device
+from devicelint.rules.expression import buffer_advice, buffer_remedy, insert_device
 from devicelint.rules.judgement import owner
 from devicelint.rules.wording import call, named, reason
 
@@ -245,7 +246,7 @@ def _message(site: CallSite, construction: Construction) -> str:
 
 
 def _advice(site: CallSite, construction: Construction) -> str:
-    buffer = f"make it a non-persistent buffer: {buffer_call(site)}"
+    buffer = buffer_remedy(site)
     if construction is Construction.META:
         return f"M{buffer[1:]}."
     if site.device_in_scope is not None:

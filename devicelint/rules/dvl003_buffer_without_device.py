@@ -46,9 +46,9 @@ The fix inserts `device=` with a device that is in scope, else the configured `d
 by default `torch.cuda.current_device()`, which needs CUDA while the module is built, defeats
 construction on `meta`, and returns 0 on every rank until `set_device` ran (see DVL001).
 
-The fix is safe but for random draws, whose numbers depend on the device, and for values that are
-also read on the host: those need `--unsafe-fixes`. All constructions that meet in one expression
-get the same device, or none does.
+The fix is safe but for random draws, whose numbers depend on the device, for values that are also
+read on the host, and for values that a module computes with: those need `--unsafe-fixes`. All
+constructions that meet in one expression get the same device, or none does.
 
 ## References
 

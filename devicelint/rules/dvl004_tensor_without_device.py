@@ -53,7 +53,8 @@ by default `torch.cuda.current_device()`, which needs CUDA while the module is b
 construction on `meta`, and returns 0 on every rank until `set_device` ran (see DVL001).
 
 The fix is safe but for random draws, whose numbers depend on the device, for values also read on
-the host, and for constructors that may alias their argument: those need `--unsafe-fixes`. All
+the host, for constructors that may alias their argument, and for what a module computes with
+(`self(torch.zeros(1, n))`), whose weights are wherever they are: those need `--unsafe-fixes`. All
 constructions that meet in one expression get the same device, or none does.
 
 ## References

@@ -3,8 +3,8 @@
 ## What it does
 
 Reports a tensor factory that is called without `device=` while an `nn.Module` is being built, and
-whose value is read on the host (`.item()`, `.tolist()`, `.numpy()`, `int(...)`, a `for` loop) or
-pinned (`pin_memory=True`).
+whose value is read on the host (`.item()`, `.tolist()`, `int(...)`, a `for` loop, the size of a
+layer) or pinned (`pin_memory=True`).
 
 ## Why is this bad?
 

@@ -44,7 +44,8 @@ class FeedForward(nn.Module):
 The fix inserts the device that is in scope, never another, and is safe in that `device=None`
 changes nothing. With a real device, layers that draw their initial weights draw them there: a seed
 gives other numbers on a GPU than on the CPU. Layers without a `device` parameter (`nn.Dropout`,
-`nn.Sequential`, losses) are neither reported nor changed.
+`nn.Sequential`, losses) are neither reported nor changed. Where the device may be among the
+arguments after a `*`, there is no fix.
 
 ## References
 

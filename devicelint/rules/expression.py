@@ -24,6 +24,12 @@ from devicelint.model import (
 #: `torch` as the root of a dotted name; neither `my.torch.x` nor the start of a string
 _TORCH_ROOT = re.compile(r"(?<![\w.\"'])torch(?=\s*\.)")
 
+#: an accelerator other than CUDA as a word of a name: `torch.xpu.Stream`, `empty_npu`, `XPUCache`,
+#: but not `input`
+_ELSEWHERE = re.compile(
+    r"(?<![A-Za-z])(?:hpu|mtia|musa|npu|xpu)(?![a-z])|(?<![A-Z])(?:HPU|MTIA|MUSA|NPU|XPU)(?![a-z])"
+)
+
 #: the arguments that cannot be tensors whatever their names stand for: literals and displays
 _LITERAL = re.compile(r"[-+]?[\d.]|[\[{\"']|(True|False|None|range|len|int|float|list)\b")
 
@@ -67,9 +73,15 @@ def device_placement(site: CallSite, policy: Policy) -> Placement:
     expression = policy.device_expression
     if policy.construction is Construction.META:
         obstacle = obstacle or "a named accelerator would defeat construction on meta"
-    elif site.callable.startswith("torch.xpu.") and "torch.cuda." in expression:
-        obstacle = obstacle or f"`{expression}` is no device of `{site.callable}`"
+    elif "cuda" in expression and (name := _of_another_accelerator(site)):
+        obstacle = obstacle or f"`{expression}` is no device of `{name}`"
     return _with_imports(site, policy, obstacle)
+
+
+def _of_another_accelerator(site: CallSite) -> str:
+    """Give the name that says of itself that it is not for CUDA, "" if none does."""
+    names = (site.callable, *site.symbol.split("."))
+    return next((name for name in names if _ELSEWHERE.search(name)), "")
 
 
 def cpu_placement(site: CallSite) -> Placement:
@@ -91,14 +103,21 @@ def withheld(obstacle: str) -> Fix:
 def buffer_advice(site: CallSite) -> Fix:
     """Advise a buffer: the only thing besides a parameter that follows its module."""
     return Fix(
-        f"Make it a non-persistent buffer: {buffer_call(site)}"
-        " (`persistent=True` would add a key to `state_dict`)",
+        f"M{buffer_remedy(site)[1:]} (`persistent=True` would add a key to `state_dict`)",
         Applicability.DISPLAY,
     )
 
 
+def buffer_remedy(site: CallSite) -> str:
+    """Say how to make a buffer of what is an attribute, or of what that holds."""
+    if site.is_held:
+        return f"make a non-persistent buffer of each tensor that it holds: {buffer_call(site)}"
+    return f"make it a non-persistent buffer: {buffer_call(site)}"
+
+
 def buffer_call(site: CallSite) -> str:
     """Spell the call that registers the value as a non-persistent buffer."""
+    # what holds the tensors has the name of the attribute, so they need others
     name = site.target if site.target.isidentifier() else "name"
     return f'`self.register_buffer("{name}", ..., persistent=False)`'
 

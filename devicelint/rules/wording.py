@@ -29,6 +29,8 @@ def call(site: CallSite) -> str:
 
 def named(noun: str, site: CallSite) -> str:
     """Name what the value ends in: "the buffer `mask`", or "a buffer" if no name is known."""
+    if site.is_held:
+        return f"what the {noun} `{site.target.removesuffix('[...]')}` holds"
     return f"the {noun} `{site.target}`" if site.target else f"a {noun}"
 
 
