@@ -312,7 +312,7 @@ class Reader:
     def _makers(self) -> Iterator[str]:
         """Give the functions that define a class and were not read."""
         for name, (node, _, _) in self.nodes.items():
-            if name not in self.summaries and not isinstance(node, Unread) and _makes_class(node):
+            if not isinstance(node, Unread) and name not in self.summaries and _makes_class(node):
                 yield name
 
     def read_functions(
