@@ -53,12 +53,8 @@ class FactStore:
         self._found: dict[str, SourceFile] = {}
         self._cache = cache
         self._facts: dict[str, ModuleFacts | None] = {}
-        # what `trails` has still to follow, has followed, and waits for
         self._fresh: list[str] = []
-        self._followed: set[tuple[str, str]] = set()
-        self._waiting: dict[str, list[tuple[str, ...]]] = {}
         self._asked: set[str] = set()
-        self._imports: dict[str, Mapping[str, tuple[str, ...]]] = {}
         self._digests = dict(digests)
 
     def put(self, path: str, outcome: ModuleFacts | Diagnostic) -> None:
@@ -96,33 +92,15 @@ class FactStore:
             self.recall(path)
         self._fresh.clear()
 
-    def trails(self, find: Find) -> Mapping[str, frozenset[str]]:
-        """Give the given files that what was read since the last time leads to, and the names that
-        are asked for in each.
-
-        Where a trail is lost (a name that only a class's ancestry explains), the file is read when
-        it is asked for.
-        """
-        pending: list[tuple[str, str]] = []
-        for path in self._fresh:
-            facts = self._facts[path]
-            if facts is not None:
-                pending += [(path, name) for name in _names_in(facts)]
-                for rest in self._waiting.pop(path, ()):
-                    pending += self._onward(path, facts, rest)
+    def take_fresh(self) -> list[tuple[str, ModuleFacts]]:
+        """Give what was read since the last time."""
+        fresh = [(path, facts) for path in self._fresh if (facts := self._facts[path]) is not None]
         self._fresh.clear()
-        wanted: dict[str, set[str]] = {}
-        while pending:
-            trail = pending.pop()
-            if trail not in self._followed:
-                self._followed.add(trail)
-                pending += self._follow(trail, find, wanted)
-        return {path: frozenset(names) for path, names in wanted.items()}
+        return fresh
 
-    def forget_trails(self) -> None:
-        """Let go of what only `trails` needs."""
-        for kept in (self._fresh, self._followed, self._waiting, self._asked, self._imports):
-            kept.clear()
+    def is_readable(self, path: str) -> bool:
+        """Tell a given file that is not known to be at fault."""
+        return path in self._sources and path not in self.problems
 
     def settle(self) -> None:
         """Have what was read remembered, and let go of where unread functions are."""
@@ -131,35 +109,6 @@ class FactStore:
         for path, facts in self._facts.items():
             if facts is not None:
                 self._facts[path] = facts._replace(unread=())
-
-    def _follow(
-        self, trail: tuple[str, str], find: Find, wanted: dict[str, set[str]]
-    ) -> list[tuple[str, str]]:
-        """Follow a name to its file, which is wanted, or leads on to others."""
-        path, name = trail
-        found = find(path, name)
-        if found is None or found[0] not in self._sources or found[0] in self.problems:
-            return []
-        file, used = found
-        rest = tuple(name.lstrip(".").split(".")[used:])
-        facts = self._facts.get(file)
-        if not rest:
-            return []
-        if facts is not None:
-            return self._onward(file, facts, rest)
-        self._waiting.setdefault(file, []).append(rest)
-        if file not in self._asked:
-            wanted.setdefault(file, set()).add(rest[0])
-        return []
-
-    def _onward(
-        self, path: str, facts: ModuleFacts, rest: tuple[str, ...]
-    ) -> list[tuple[str, str]]:
-        """Give where the imports of a file lead a name that is looked up in it."""
-        imports = self._imports.get(path)
-        if imports is None:
-            imports = self._imports[path] = dict(facts.imports)
-        return [(path, ".".join([target, *rest[1:]])) for target in imports.get(rest[0], ())]
 
     def loaded(self) -> list[str]:
         """List the files read so far."""
@@ -259,18 +208,6 @@ class FactStore:
     def _keep(self, path: str, facts: ModuleFacts) -> None:
         if self._cache is not None and path in self._digests:
             self._cache.keep_facts(self._digests[path], facts)
-
-
-def _names_in(facts: ModuleFacts) -> set[str]:
-    """Give the names of other files that classes derive from and that functions call."""
-    values = [base for item in facts.classes for base in item.bases]
-    values += [call.callees for summary in facts.summaries for call in summary.calls]
-    return {
-        str(atom[1])
-        for value in values
-        for atom in value
-        if atom[0] == "ref" and not str(atom[1]).startswith(("~.", "torch.", "builtins."))
-    }
 
 
 @dataclass(frozen=True, slots=True)

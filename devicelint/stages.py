@@ -27,6 +27,7 @@ from devicelint.prospects import prospects, sure_modules
 from devicelint.recall import Project, recall
 from devicelint.settings import Settings
 from devicelint.stopwatch import Stopwatch, Tell
+from devicelint.trails import Trails
 from devicelint.workers import Workers
 
 
@@ -246,11 +247,12 @@ class Run:
             )
         promise = functools.cache(functools.partial(self._promise, store, glances))
         wanted = _first_wanted(glances, promise)
+        trails = Trails(self._find, store.is_readable)
         total = 0
 
         def further() -> Mapping[str, frozenset[str]]:
             nonlocal total
-            while names := next(filter(None, wanted), None) or store.trails(self._find):
+            while names := next(filter(None, wanted), None) or trails.ahead(store.take_fresh()):
                 todo = {path: one for path, one in names.items() if store.claim(path)}
                 if todo:
                     total += len(todo)
@@ -263,7 +265,7 @@ class Run:
             store.put(path, outcome)
             self._tell("reading", done, total)
         self._stopwatch.lap("facts")
-        store.forget_trails()
+        store.more(trails.unread(), workers.extend)
         return promise()
 
     def _note_faults(self, store: FactStore) -> None:

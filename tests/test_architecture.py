@@ -64,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "prospects",
         "parsing",
         "reuse",
+        "trails",
         "cache",
         "syntax",
         "rules.*",
