@@ -189,15 +189,21 @@ def _bases(text: str) -> tuple[str, ...]:
     return tuple(_DOTTED.findall(text)) if text.count("[") == text.count("]") else (_UNKNOWN,)
 
 
+def _mentions(text: bytes, names: Collection[bytes]) -> bool:
+    # not `any`: a generator for each import is a sixth of the first look at all files
+    for name in names:  # noqa: SIM110
+        if name in text:
+            return True
+    return False
+
+
 def _imports_of(data: bytes, names: Collection[bytes] = (b"",)) -> Iterator[tuple[str, str]]:
     """Yield (local name, dotted target) for the imports of a file, wherever they stand.
 
     Statements in which none of `names` is mentioned are passed over.
     """
     for match in _FROM.finditer(data):
-        if not any(name in match[2] for name in names) or not _starts_statement(
-            data, match.start()
-        ):
+        if not _mentions(match[2], names) or not _starts_statement(data, match.start()):
             continue
         prefix = match[1].decode(errors="replace")
         joiner = "" if prefix.endswith(".") else "."
@@ -207,9 +213,7 @@ def _imports_of(data: bytes, names: Collection[bytes] = (b"",)) -> Iterator[tupl
             if words:
                 yield words[-1], f"{prefix}{joiner}{words[0]}"
     for match in _IMPORT.finditer(data):
-        if not any(name in match[1] for name in names) or not _starts_statement(
-            data, match.start()
-        ):
+        if not _mentions(match[1], names) or not _starts_statement(data, match.start()):
             continue
         for item in match[1].decode(errors="replace").replace("\\", " ").split(","):
             words = item.split()

@@ -264,8 +264,8 @@ class Run:
         for done, (path, outcome) in enumerate(workers.read(todo, further), start=1):
             store.put(path, outcome)
             self._tell("reading", done, total)
-        self._stopwatch.lap("facts")
         store.more(trails.unread(), workers.extend)
+        self._stopwatch.lap("facts")
         return promise()
 
     def _note_faults(self, store: FactStore) -> None:
