@@ -26,8 +26,13 @@ def with_statement(text: str, number: int) -> str:
 
 
 def with_tensor(text: str, number: int) -> str:
-    """Add a tensor there, which is a finding."""
+    """Add a tensor there, which is a finding, and of no concern to other files."""
     return _with_line(text, f"self.t{number} = torch.zeros({number + 1})")
+
+
+def with_layer(text: str, number: int) -> str:
+    """Add a class of the project there: what construction runs has changed."""
+    return _with_line(text, f"self.l{number} = UnquantizedLinearMethod()")
 
 
 def _with_line(text: str, line: str) -> str:

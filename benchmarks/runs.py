@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 
 from corpora import PINNED, copy_sources, fetch, size_of
-from edits import BASE_FILE, with_comment, with_statement, with_tensor
+from edits import BASE_FILE, with_comment, with_layer, with_statement, with_tensor
 from figures import Agreement, Count, Figure, Growth, Pair, agreed, grown, paired
 from processes import ROOT, Step, alternate, environment, instructions, program, require
 
@@ -174,18 +174,20 @@ def edited(bench: Bench) -> Iterator[Pair]:
         file.write_text(text, encoding="utf-8")
 
     cache = bench.place("cache")
-    steps = (
-        warm_step(tree, cache, partial(edit, with_comment)),
-        ruff_step(tree),
-        warm_step(tree, cache, partial(edit, with_statement)),
-        ruff_step(tree),
-        warm_step(tree, cache, partial(edit, with_tensor)),
-        ruff_step(tree),
-    )
-    first, first_ruff, second, second_ruff, third, third_ruff = alternate(steps, bench.runs)
-    yield paired("warm, a base class moved by a comment", first, "ruff", first_ruff)
-    yield paired("warm, a number in a base class", second, "ruff", second_ruff)
-    yield paired("warm, a tensor in a base class", third, "ruff", third_ruff)
+    edits = {
+        "warm, a base class moved by a comment": with_comment,
+        "warm, a number in a base class": with_statement,
+        "warm, a tensor in a base class": with_tensor,
+        "warm, a layer in a base class": with_layer,
+    }
+    steps = [
+        step
+        for change in edits.values()
+        for step in (warm_step(tree, cache, partial(edit, change)), ruff_step(tree))
+    ]
+    times = alternate(steps, bench.runs)
+    for name, mine, ruff in zip(edits, times[::2], times[1::2], strict=True):
+        yield paired(name, mine, "ruff", ruff)
 
 
 def one_file_plain(bench: Bench) -> Iterator[Pair]:
