@@ -8,8 +8,10 @@ fault of the run.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +20,7 @@ from time import time
 from typing import TypeVar
 
 from devicelint import __version__
-from devicelint.cache_folder import prepare
+from devicelint.cache_folder import APPLICATION, prepare
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.frozen import (
     Frozen,
@@ -34,6 +36,7 @@ from devicelint.frozen import (
     results_to,
 )
 from devicelint.ir import Basis, Footprint, ModuleFacts
+from devicelint.locate import listing
 from devicelint.model import Finding, Results
 
 #: Facts and results depend on the program and on the grammar of the Python that runs it.
@@ -82,28 +85,27 @@ class Cache:
         file = self._folder / f"{VERSION.replace(':', '-')}.db"
         try:
             prepare(self._folder)
+            if file.is_symlink():
+                # it may lead to what is somebody else's
+                raise OSError(errno.ELOOP, "its database is a link")
             self._database = sqlite3.connect(file, timeout=1.0)
+            if self._database.execute("pragma application_id").fetchone() == (0,):
+                self._database.execute(f"pragma application_id = {APPLICATION}")
             self._database.executescript(_SCHEMA)
             rows = self._database.execute("select path, stamp, digest from files")
             self._stamps = {path: (stamp, digest) for path, stamp, digest in rows}
             self.problem = ""
         except (OSError, sqlite3.Error) as error:
             self.problem = _reason(error)
-            self._lose(file)
+            self.close()
+            # not one that another run is at, or that is none of ours
             is_torn = isinstance(error, sqlite3.Error) and not isinstance(
                 error, sqlite3.OperationalError
             )
             if is_torn and again:
+                with contextlib.suppress(OSError):
+                    file.unlink(missing_ok=True)
                 self._open(again=False)
-
-    def _lose(self, file: Path) -> None:
-        """Give up on a cache that cannot be read; a torn one is removed, to begin anew."""
-        if self._database is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._database.close()
-            with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
-        self._database = None
 
     # -- what files hold
 
@@ -279,9 +281,19 @@ def run_digest(settings: str, sources: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
+def listing_digest(names: Iterable[str]) -> str:
+    """Name what is in a folder."""
+    return run_digest("folder", [(name, "") for name in sorted(names)])
+
+
 def unchanged(cache: Cache, rests_on: Mapping[str, str]) -> bool:
-    """Tell whether files outside the run that its results rest on are what they were."""
+    """Tell whether files outside the run that its results rest on are what they were, and whether
+    folders outside it hold what they held."""
     for path, digest in rests_on.items():
+        if path.endswith(os.sep):
+            if listing_digest(listing(path[:-1])) != digest:
+                return False
+            continue
         try:
             now = cache.digest_of(SourceFile(path, on_disk(path)))
         except SourceError:

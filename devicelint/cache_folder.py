@@ -33,7 +33,11 @@ MARKS: Final[Mapping[str, str]] = MappingProxyType(
 
 #: A database of any version (`5-0.1.0-3.11.db`, see `cache.VERSION`), and what SQLite keeps beside
 #: it.  As narrow as that, so that `2024-06-01.12.db` is nobody's cache.
-_DATABASE = re.compile(r"\d{1,3}-\d+\.\d[\w.+!]*-\d\.\d+\.db(-journal|-wal|-shm)?", flags=re.ASCII)
+_DATABASE = re.compile(r"(\d{1,3}-\d+\.\d[\w.+!]*-3\.\d+\.db)(-journal|-wal|-shm)?", flags=re.ASCII)
+
+#: What SQLite keeps in the header of a database for programs to know theirs by ("dvl" and a zero).
+APPLICATION: Final = 0x64766C00
+_HEADER = b"SQLite format 3\0"
 
 
 def prepare(folder: Path) -> None:
@@ -72,16 +76,33 @@ def contents_of(folder: Path) -> Contents:
     """Tell devicelint's own files in a folder from others; raises OSError.
 
     A link is never its own, whatever its name.  A `.gitignore` with a single `*` is common, so it
-    is its own only beside its tag.
+    is its own only beside its tag; so is a database that does not say that it is devicelint's.
     """
     with os.scandir(folder) as entries:
         files = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
     marks = [name for name in (IGNORE, TAG) if files.get(name) and _is_mark(folder, name)]
     if TAG not in marks:
         marks = []
-    databases = [name for name in sorted(files) if files[name] and _DATABASE.fullmatch(name)]
+    databases = [
+        name
+        for name in sorted(files)
+        if files[name]
+        and (match := _DATABASE.fullmatch(name))
+        # a torn one bears no mark of its own
+        and (marks or _is_marked(folder / match[1]))
+    ]
     own = (*databases, *marks)
     return Contents(own, tuple(sorted(files.keys() - set(own))))
+
+
+def _is_marked(database: Path) -> bool:
+    """Tell a database of devicelint by its header (bytes 68 to 71, see sqlite.org/fileformat)."""
+    try:
+        with open(database, "rb") as file:
+            header = file.read(72)
+    except OSError:
+        return False
+    return header.startswith(_HEADER) and header[68:72] == APPLICATION.to_bytes(4, "big")
 
 
 def _is_mark(folder: Path, name: str) -> bool:

@@ -263,7 +263,7 @@ def join(
 ) -> Joined:
     """Join the facts and choose the candidates of the files that were given."""
     index = index_of(store, find, settings)
-    construction = _explore(index, store, sources, own, promise.classes, extend)
+    construction = _explore(index, store, sources, own, promise, extend)
     store.settle()
     index.forget()
     flow = Flow(index, construction, own)
@@ -302,18 +302,23 @@ def _explore(
     store: FactStore,
     given: Container[str],
     own: Extras,
-    prospects: Mapping[str, frozenset[str]],
+    promise: Promise,
     extend: Extend,
 ) -> Construction:
-    """Walk the construction code; read the functions it names until none is missing."""
+    """Walk the construction code; read the functions it names until none is missing.
+
+    Which files have been read does not count, but which were promised or asked for: else what an
+    earlier run has left in the cache would count, too.
+    """
     walk = Walk(index, own)
     started: set[str] = set()
+    promised = promise.first().keys() & set(store.loaded())
     while True:
         # the walk comes to files whose bodies run at import
-        fresh = sorted(path for path in store.loaded() if path not in started and path in given)
+        fresh = sorted(path for path in {*promised, *index.files()} - started if path in given)
         if fresh:
             started.update(fresh)
-            walk.start(*_starts(index, store, fresh, prospects))
+            walk.start(*_starts(index, store, fresh, promise.classes))
         elif walk.misses:
             _go_on(walk, index, store, extend)
         else:

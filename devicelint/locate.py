@@ -7,7 +7,7 @@ reading or importing a module; only the existence of files is asked for, each on
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 #: Packages that are never looked for below a project: asking for them costs a stat a folder.
 _FOREIGN = frozenset(
@@ -110,14 +110,22 @@ class Locator:
     def _listing(self, folder: str) -> frozenset[str]:
         names = self._exists.get(folder)
         if names is None:
-            try:
-                with os.scandir(folder or ".") as entries:
-                    names = frozenset(
-                        entry.name
-                        for entry in entries
-                        if entry.name.endswith(".py") or ("." not in entry.name and entry.is_dir())
-                    )
-            except OSError:
-                names = frozenset()
-            self._exists[folder] = names
+            names = self._exists[folder] = listing(folder)
         return names
+
+    def listings(self) -> Mapping[str, frozenset[str]]:
+        """Give what was in each folder that was looked into: what is not found depends on it."""
+        return self._exists
+
+
+def listing(folder: str) -> frozenset[str]:
+    """Give the names in a folder that may be modules or packages; none if it cannot be read."""
+    try:
+        with os.scandir(folder or ".") as entries:
+            return frozenset(
+                entry.name
+                for entry in entries
+                if entry.name.endswith(".py") or ("." not in entry.name and entry.is_dir())
+            )
+    except OSError:
+        return frozenset()

@@ -185,6 +185,10 @@ class ProjectIndex:
             self._tables[path] = _FileTable(facts) if facts is not None else None
         return self._tables[path]
 
+    def files(self) -> list[str]:
+        """Give the files that were asked for."""
+        return [path for path, table in self._tables.items() if table is not None]
+
     def put(self, path: str, facts: ModuleFacts) -> None:
         """Hand in facts of a file, or more summaries of it."""
         self._tables[path] = _FileTable(facts)

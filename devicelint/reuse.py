@@ -9,7 +9,7 @@ a file's facts and nothing else.  Then no other file is concerned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -149,5 +149,13 @@ def unplaced(facts: FunctionFacts) -> FunctionFacts:
     """Give what a function does without where it does it."""
     return facts._replace(
         line=0,
-        calls=tuple(call._replace(place=0) for call in facts.calls),
+        calls=by_statement(facts.calls),
+    )
+
+
+def by_statement(calls: Sequence[CallFact]) -> tuple[CallFact, ...]:
+    """Give calls with the number of their statement for a place: which of them share one counts."""
+    numbers: dict[_Span, int] = {}
+    return tuple(
+        call._replace(place=numbers.setdefault(call.statement, len(numbers))) for call in calls
     )

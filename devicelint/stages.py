@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from devicelint.cache import Cache, run_digest, unchanged
+from devicelint.cache import Cache, listing_digest, run_digest, unchanged
 from devicelint.extras import extras
 from devicelint.files import OnDisk, SourceError, SourceFile, on_disk
 from devicelint.footprint import footprint_of
@@ -57,7 +57,8 @@ class Run:
         self._last: Basis | None = None
         self._basis: Basis | None = None
         self._footprint: Footprint | None = None
-        self._find = Locator(settings.search_paths, str(cwd)).find
+        self._locator = Locator(settings.search_paths, str(cwd))
+        self._find = self._locator.find
         self._own = extras(
             settings.extra_constructors, settings.extra_sinks, settings.managed_calls
         )
@@ -96,12 +97,22 @@ class Run:
             return self.analyse()
         if not all(map(_is_as_it_was, self._by_path.values())):
             return found
-        cache.keep_results(key, Results(found, store.rests_on))
+        cache.keep_results(key, Results(found, {**store.rests_on, **self._folders_outside()}))
         if self._basis is not None:
             cache.keep_basis(series, replace(self._basis, run=key))
             if self._footprint is not None:
                 cache.keep_footprint(key, self._footprint)
         return found
+
+    def _folders_outside(self) -> Mapping[str, str]:
+        """Name what is in the folders that were looked into and hold no given file: what else was
+        there, the given files tell."""
+        given = {os.path.dirname(path) for path in self._by_path}
+        return {
+            folder + os.sep: listing_digest(names)
+            for folder, names in self._locator.listings().items()
+            if folder not in given
+        }
 
     def _recalled(self, cache: Cache, series: str, contents: Mapping[str, str]) -> Results | None:
         """Bring the results of the last run over these files up to date, if that is possible."""

@@ -26,7 +26,7 @@ from devicelint.ir import (
     Value,
 )
 from devicelint.model import Sink
-from devicelint.reuse import Block, bodies_of, unplaced
+from devicelint.reuse import Block, bodies_of, by_statement, unplaced
 from devicelint.values import bare_name
 
 #: Tells a call that runs nothing of the project, whatever class it is made on.
@@ -36,6 +36,9 @@ IsOutside = Callable[[CallFact], bool]
 _PLAIN = frozenset(
     ("str", "none", "true", "false", "dict", "box", "tensor", "device", "ref", "attr")
 )
+
+#: What keeps a value under a name.
+_KEEPING = frozenset((Sink.ATTRIBUTE, Sink.BUFFER, Sink.PARAMETER))
 
 #: What may become of a value without anybody's notice but by the name of an attribute.
 _OWN_ENDS = frozenset((*map(str, Sink), "copied", "drawn", "iterated", "moved", "probe"))
@@ -107,6 +110,11 @@ def _defines_the_same(
         old = classes[item.qualname]
         if _without_methods(old) != _without_methods(item):
             return False
+        kept = set(old.methods) & set(item.methods)
+        if [one for one in old.methods if one in kept] != [
+            one for one in item.methods if one in kept
+        ]:
+            return False  # of several that declare a name the first counts
         names.update(name for name, _ in set(old.methods) ^ set(item.methods))
     return not any(bare_name(name) in footprint.names for name in names)
 
@@ -144,7 +152,9 @@ def _common(
     count = 0
     for number in numbers:
         try:
-            if old.calls[number]._replace(place=0) != _call(new.calls[number], moved):
+            if old.calls[number]._replace(place=0) != _call(new.calls[number], moved)._replace(
+                place=0
+            ):
                 break
         except KeyError:
             break
@@ -161,8 +171,8 @@ def _rest(facts: FunctionFacts, numbers: Mapping[int, int]) -> FunctionFacts:
     names = {event.detail for event in own}
     events = [event for event in facts.events if event not in own]
     return facts._replace(
-        calls=tuple(
-            _call(call, numbers) for number, call in enumerate(facts.calls) if number in numbers
+        calls=by_statement(
+            [_call(call, numbers) for number, call in enumerate(facts.calls) if number in numbers]
         ),
         events=tuple(
             event._replace(value=_value(event.value, numbers))
@@ -189,7 +199,6 @@ def _owned_by(facts: FunctionFacts, others: Mapping[int, int]) -> list[Event]:
 def _call(call: CallFact, numbers: Mapping[int, int]) -> CallFact:
     return call._replace(
         callees=_value(call.callees, numbers),
-        place=0,
         args=tuple(_value(value, numbers) for value in call.args),
         keywords=tuple((name, _value(value, numbers)) for name, value in call.keywords),
         receiver=_value(call.receiver, numbers),
@@ -240,7 +249,8 @@ def _owned(
                 return None
             if _hangs_on_callers(call, facts):
                 return None
-    before, after = _kept_in(old, block.gone()), _kept_in(new, block.new())
+    before = _kept_in(old, block.gone(), followed)
+    after = _kept_in(new, block.new(), followed)
     if before is None or after is None:
         return None
     taken = footprint.attributes | (footprint.kept - before)
@@ -284,17 +294,20 @@ def _is_unfollowed(
     return atom[0] in _PLAIN
 
 
-def _kept_in(facts: FunctionFacts, block: range) -> set[str] | None:
+def _kept_in(facts: FunctionFacts, block: range, followed: frozenset[str]) -> set[str] | None:
     """Give the attributes in which results of calls are kept, each by itself; None where more
-    becomes of them that others may see."""
+    becomes of them that others may see, or of what others have handed in together with them."""
     others = {number: number for number in range(len(facts.calls)) if number not in block}
     own = _owned_by(facts, others)
     kept: dict[str, set[int]] = {}
     for event in own:
-        numbers = [number for atom in event.value for number in _numbers(atom)]
-        if event.kind not in _OWN_ENDS or not set(numbers) <= set(block):
+        if event.kind not in _OWN_ENDS or not all(
+            _is_unfollowed(atom, facts, block, followed) for atom in event.value
+        ):
             return None
-        if event.kind in ("attribute", "buffer"):
+        # `nn.Parameter(...)` has no name, `register_parameter` gives one
+        if event.kind in _KEEPING and (event.detail or event.kind != Sink.PARAMETER):
+            numbers = {number for atom in event.value for number in _numbers(atom)}
             kept.setdefault(event.detail, set()).update(numbers)
     names = {event.detail for event in facts.events if event not in own and not _declares(event)}
     if any(len(numbers) > 1 or name in names or not name for name, numbers in kept.items()):

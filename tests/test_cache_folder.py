@@ -145,7 +145,8 @@ def test_clean_leaves_marks_that_somebody_else_wrote() -> None:
     put("shared/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# Of another tool\n")
     put(f"shared/{DATABASE}")
     run("clean", "--cache-dir", "shared")
-    assert names("shared") == set(MARKS)
+    # what has the name of a database but neither the tag beside it nor our number in it stays, too
+    assert names("shared") == {*MARKS, DATABASE}
     # A `*` alone says nothing of who wrote it.
     put("own/.gitignore", "*\n")
     run("clean", "--cache-dir", "own")
@@ -155,6 +156,41 @@ def test_clean_leaves_marks_that_somebody_else_wrote() -> None:
     put("grown/.gitignore", "*\n!keep.txt\n")
     run("clean", "--cache-dir", "grown")
     assert names("grown") == {".gitignore"}
+
+
+def test_clean_knows_a_database_without_a_tag_by_its_number() -> None:
+    put("shared/notes.txt")
+    put("shared/12-1.0-3.11.db")
+    put("shared/01-12.2023-3.30.db")
+    run("check", "--cache-dir", "shared", "a.py")
+    assert DATABASE in names("shared")
+    run("clean", "--cache-dir", "shared")
+    assert names("shared") == {"notes.txt", "12-1.0-3.11.db", "01-12.2023-3.30.db"}
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_database_that_is_a_link_is_not_opened(is_there: bool, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere.db"
+    if is_there:
+        target.write_bytes(b"")
+    folder = Path(CACHE)
+    folder.mkdir()
+    (folder / DATABASE).symlink_to(target)
+    code, _, err = run("check", "--cache-dir", CACHE, "a.py")
+    assert code == 1
+    assert "its database is a link" in err
+    assert target.exists() is is_there
+    assert not is_there or target.read_bytes() == b""
+
+
+def test_a_locked_database_is_left_to_who_is_at_it() -> None:
+    run("check", "--cache-dir", CACHE, "a.py")
+    file = Path(CACHE, DATABASE)
+    other = sqlite3.connect(file)
+    other.execute("begin exclusive")
+    assert run("check", "--cache-dir", CACHE, "a.py")[0] == 1
+    assert file.exists()
+    other.close()
 
 
 @pytest.mark.parametrize("name", ["shared", ".", "..", "~", "empty"])

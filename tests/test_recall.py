@@ -660,3 +660,125 @@ def test_a_file_outside_the_run_counts(tmp_path: Path, walks: list[int]) -> None
     (tmp_path / "other.py").write_text(HELPER.replace("n, 2", "n, device='cpu'"), encoding="utf-8")
     assert run("# two\n", tmp_path / "cache") == run("# two\n", None)
     assert len(walks) == 2
+
+
+# Small projects -----------------------------------------------------------------------------------
+
+HEAD = "import lib\nimport torch\nfrom torch import nn\n\n\n"
+CLASS = "class {0}({1}):\n    def __init__(self, a=None):\n        super().__init__()\n"
+BUFFER = "    def one(self):\n        self.register_buffer('x', None)\n\n"
+PARAMETER = "    def two(self):\n        self.register_parameter('x', None)\n\n"
+BOTH = HEAD + CLASS.format("B", "nn.Module") + "        self.x = torch.zeros(3)\n"
+BOTH += "        self.one()\n        self.two()\n\n"
+CALLER = HEAD + "from b import build\n" + CLASS.format("M", "nn.Module")
+CALLER += "        build(self, torch.zeros(3))\n"
+COPIED = HEAD + CLASS.format("B", "nn.Module")
+COPIED += "        t = torch.arange(3){0}lib.copy_(self.w, t)\n"
+ODD = "import torch\n\n\nY = frobnicate(3)  # devicelint: ignore[DVL004]\n\n\ndef make(n):\n"
+ODD += "    return 3\n"
+UNREACHED = "class P:\n    def __init__(self):\n        pass\n\n    def helper(self):\n"
+UNREACHED += "        make(3)\n\n\n"
+
+#: files before, and what an edit makes of some: each was once taken for nobody's affair
+EDITED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "a parameter that is kept together with a new tensor": (
+        {"a.py": CALLER, "b.py": HEAD + "def build(m, foo):\n    k = 1\n"},
+        {"b.py": HEAD + "def build(m, foo):\n    m.register_buffer('z', foo or torch.ones(2))\n"},
+    ),
+    "a parameter that is read on the host with a new tensor": (
+        {
+            "a.py": CALLER,
+            "b.py": HEAD + "def build(m, a):\n    m.a = a\n    torch.ones(1).item()\n",
+        },
+        {"b.py": HEAD + "def build(m, a):\n    m.a = a\n    torch.zeros(2).item()\n    a.item()\n"},
+    ),
+    "a parameter of a name that a subclass keeps": (
+        {
+            "a.py": HEAD
+            + "from b import B\n"
+            + CLASS.format("C", "B")
+            + "        self.w = torch.ones(3)\n",
+            "b.py": HEAD + CLASS.format("B", "nn.Module"),
+        },
+        {
+            "b.py": HEAD
+            + CLASS.format("B", "nn.Module")
+            + "        self.register_parameter('w', lib.P(torch.zeros(2)))\n"
+        },
+    ),
+    "two statements on one line": (
+        {"b.py": COPIED.format("\n        ")},
+        {"b.py": COPIED.format("; ")},
+    ),
+    "two statements on two lines": (
+        {"b.py": COPIED.format("; ")},
+        {"b.py": COPIED.format("\n        ")},
+    ),
+    "methods in another order": (
+        {"b.py": BOTH + BUFFER + PARAMETER},
+        {"b.py": BOTH + PARAMETER + BUFFER},
+    ),
+    "a file that nothing imports any more": (
+        {
+            "s.py": ODD,
+            "t.py": HEAD
+            + "from s import make\n"
+            + CLASS.format("T", "nn.Module")
+            + "        self.y = make(3)\n",
+        },
+        {"t.py": HEAD + CLASS.format("T", "nn.Module") + "        self.y = 3\n"},
+    ),
+    "an import that just a function asks for which never runs": (
+        {
+            "a.py": HEAD
+            + "from b import make\n\n\n"
+            + UNREACHED
+            + CLASS.format("M", "nn.Module")
+            + "        self.helper()\n\n    def helper(self):\n        pass\n",
+            "b.py": HEAD + CLASS.format("N", "nn.Module"),
+            "c.py": ODD,
+        },
+        {"b.py": HEAD + "from c import make\n" + CLASS.format("N", "nn.Module")},
+    ),
+}
+
+
+def check_folder(root: Path, cache: Path | None, below: str = "") -> Found:
+    opened = Cache(cache) if cache is not None else None
+    sources = [
+        SourceFile(path.relative_to(root).as_posix(), path.read_bytes())
+        for path in sorted((root / below).glob("*.py"))
+    ]
+    found = analyse(sources, Settings(), jobs=1, cwd=root, cache=opened)
+    if opened is not None:
+        opened.save()
+        opened.close()
+    return found
+
+
+@pytest.mark.parametrize("case", EDITED)
+def test_an_edit_that_somebody_asked_for(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "LARGE_RUN", 0)
+    before, after = EDITED[case]
+    project = tmp_path / "project"
+    project.mkdir()
+    for texts in (before, after, before):
+        for name, text in texts.items():
+            (project / name).write_text(text, encoding="utf-8")
+        assert check_folder(project, tmp_path / "cache") == check_folder(project, None)
+
+
+def test_a_file_that_comes_to_be_outside_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "LARGE_RUN", 0)
+    model = "from base import Base\n\n\n" + CLASS.format("M", "Base")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/a.py").write_text(
+        HEAD + model + "        self.x = torch.zeros(3)\n", encoding="utf-8"
+    )
+    assert not check_folder(tmp_path, tmp_path / ".cache", "m")["m/a.py"].findings
+    (tmp_path / "base.py").write_text(HEAD + "class Base(nn.Module):\n    pass\n", encoding="utf-8")
+    assert check_folder(tmp_path, tmp_path / ".cache", "m")["m/a.py"].findings
