@@ -136,38 +136,46 @@ class FactStore:
     def one_more(self, key: Key) -> ModuleFacts | None:
         """Read one further function, here and now; give the facts of its file, None if that was
         not possible."""
-        done = self.more({key[0]: (key[1],)}, None)
-        return self._facts[key[0]] if done else None
+        path, qualname = key
+        facts = self._to_extend(path)
+        if facts is None:
+            return None
+        added = [self._add(path, item) for item in self._more_here(path, facts, [qualname])]
+        return self._facts[path] if any(added) else None
 
-    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend | None) -> list[str]:
+    def more(self, wanted: Mapping[str, Sequence[str]], extend: Extend) -> list[str]:
         """Read further functions of files; give the files for which that was possible.
 
-        Those of the given files are read by `extend`; of others, or without it, here.
+        Those of the given files are read by `extend`, those of others here.
         """
         given: list[tuple[str, ModuleFacts, tuple[str, ...]]] = []
         outcomes: list[tuple[str, ModuleFacts | Diagnostic]] = []
         for path, names in wanted.items():
-            facts = self._facts.get(path)
+            facts = self._to_extend(path)
             if facts is None:
                 continue
-            # of what was read already nothing is needed
-            facts = facts._replace(summaries=(), bindings=(), process_groups=())
-            if extend is None or path in self._found:
+            if path in self._found:
                 outcomes += [(path, item) for item in self._more_here(path, facts, names)]
             else:
                 given.append((path, facts, tuple(names)))
-        if extend is not None:
-            outcomes += extend(given)
-        done: dict[str, None] = {}
-        for path, outcome in outcomes:
-            before = self._facts[path]
-            if isinstance(outcome, ModuleFacts) and before is not None:
-                after = self._facts[path] = joined(before, outcome)
-                self._keep(path, after)
-                done[path] = None
-            elif isinstance(outcome, Diagnostic) and path not in self._found:
-                self.problems[path] = outcome
-        return list(done)
+        added = [path for path, item in (*outcomes, *extend(given)) if self._add(path, item)]
+        return list(dict.fromkeys(added))
+
+    def _to_extend(self, path: str) -> ModuleFacts | None:
+        """Give what reading further functions takes: nothing of what was read already."""
+        facts = self._facts.get(path)
+        return facts and facts._replace(summaries=(), bindings=(), process_groups=())
+
+    def _add(self, path: str, outcome: ModuleFacts | Diagnostic) -> bool:
+        """Add further functions to what is known of a file; False if they could not be read."""
+        before = self._facts[path]
+        if isinstance(outcome, ModuleFacts) and before is not None:
+            after = self._facts[path] = joined(before, outcome)
+            self._keep(path, after)
+            return True
+        if isinstance(outcome, Diagnostic) and path not in self._found:
+            self.problems[path] = outcome
+        return False
 
     def _more_here(
         self, path: str, facts: ModuleFacts, names: Sequence[str]

@@ -68,6 +68,8 @@ class _Edit:
     place: str
     before: ModuleFacts
     after: ModuleFacts
+    #: it says the same, perhaps in other lines
+    is_moved_only: bool
 
 
 def recall(cache: Cache, basis: Basis, project: Project) -> Results | None:
@@ -80,7 +82,8 @@ def recall(cache: Cache, basis: Basis, project: Project) -> Results | None:
         return None
     edits = [_edit(cache, basis, project, path) for path in changed if path in basis.read]
     told = [edit for edit in edits if edit is not None]
-    footprint = cache.footprint(basis.run) if not all(map(_is_moved_only, told)) else None
+    is_moved_only = all(edit.is_moved_only for edit in told)
+    footprint = cache.footprint(basis.run) if not is_moved_only else None
     affairs = _own_affairs(told, known, basis, project, footprint)
     if len(told) < len(edits) or affairs is None:
         return None
@@ -120,11 +123,7 @@ def _edit(cache: Cache, basis: Basis, project: Project, path: str) -> _Edit | No
         return None
     place = project.places[path]
     project.store.hold(place, after)
-    return _Edit(path, place, before, after)
-
-
-def _is_moved_only(edit: _Edit) -> bool:
-    return says_the_same(edit.before, edit.after)
+    return _Edit(path, place, before, after, says_the_same(before, after))
 
 
 def _own_affairs(
@@ -137,7 +136,7 @@ def _own_affairs(
     """Tell what each file says that it did not say; None if that may concern another one."""
     affairs: list[OwnAffair] = []
     for edit in edits:
-        if _is_moved_only(edit):
+        if edit.is_moved_only:
             affairs.append(OwnAffair({}, frozenset()))
             continue
         before = known.analyses.get(edit.path)

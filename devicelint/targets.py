@@ -35,7 +35,7 @@ def select_targets(
     module to be looked at.
     """
     chosen = constructor_calls(index, construction, flow, chains)
-    grouped = _in_groups(index, construction, chosen, extras)
+    grouped = _in_groups(index, construction, flow, chosen, extras)
     for function, number in construction.defaulted:
         candidate = _defaulted_call(index, flow, function, number, chains[function])
         if candidate is not None:
@@ -71,6 +71,7 @@ def constructor_calls(
 def _in_groups(
     index: ProjectIndex,
     construction: Construction,
+    flow: Flow,
     chosen: Mapping[CallKey, Candidate],
     extras: Extras,
 ) -> dict[CallKey, Candidate]:
@@ -84,6 +85,11 @@ def _in_groups(
         together = [chosen[other] for other in sorted(groups[where]) if other in chosen]
         obstacle = candidate.fix_obstacle or _odd_one_out(candidate, together)
         if not obstacle and any(
+            other in construction.sites and _is_looked_at(flow, other)
+            for other in groups[where] - chosen.keys()
+        ):
+            obstacle = "its value meets one that is only looked at, and gets no device"
+        if not obstacle and any(
             _has_other_device(index, other, candidate, extras)
             for other in groups[where] - chosen.keys()
         ):
@@ -96,6 +102,12 @@ def _in_groups(
             drawn_together=any(item.constructor.random or item.drawn_together for item in together),
         )
     return result
+
+
+def _is_looked_at(flow: Flow, where: CallKey) -> bool:
+    """Tell a value of which nothing is kept: it is no candidate, and stays where it is."""
+    ends = flow.ends(where[0], ("call", where[1]))
+    return {kind for kind, _ in ends} <= {"probe", "iterated"}
 
 
 def _odd_one_out(candidate: Candidate, together: Iterable[Candidate]) -> str:

@@ -91,11 +91,10 @@ def _defines_the_same(
     path: str, before: ModuleFacts, after: ModuleFacts, footprint: Footprint
 ) -> bool:
     """Tell whether a file defines and imports the same, but for names that nobody asked for."""
-    rest = tuple(
-        (item.stars, item.bindings, item.shadowing, bodies_of(item), len(item.process_groups))
-        for item in (before, after)
+    one, other = (
+        (item.stars, item.bindings, item.shadowing, bodies_of(item)) for item in (before, after)
     )
-    if rest[0] != rest[1] or before.process_groups or after.process_groups:
+    if one != other or before.process_groups or after.process_groups:
         return False
     known = set(before.functions)
     outer = {name for name in after.functions if ".<locals>." not in name or name in known}
@@ -111,8 +110,8 @@ def _defines_the_same(
         if _without_methods(old) != _without_methods(item):
             return False
         kept = set(old.methods) & set(item.methods)
-        if [one for one in old.methods if one in kept] != [
-            one for one in item.methods if one in kept
+        if [each for each in old.methods if each in kept] != [
+            each for each in item.methods if each in kept
         ]:
             return False  # of several that declare a name the first counts
         names.update(name for name, _ in set(old.methods) ^ set(item.methods))

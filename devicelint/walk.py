@@ -118,9 +118,9 @@ class Walk:
         """Take in calls of a function that run nothing of the project, and go nowhere."""
         state = State(key, None, context, ())
         summary = self._summary(state, key)
-        for number in numbers if summary is not None else ():
-            assert summary is not None
-            self._visit(state, summary, number, summary.calls[number])
+        if summary is not None:
+            for number in numbers:
+                self._visit(state, summary, number, summary.calls[number])
 
     def _begin(self, key: Key, on: Key | None) -> None:
         self.result.entries[key, on] = None

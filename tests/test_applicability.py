@@ -29,6 +29,31 @@ def verdicts(findings: tuple[Finding, ...]) -> list[str]:
 
 #: by what it shows: a module, and what is offered
 MEETING = {
+    "an index of a tensor that is only looped over, and stays where it is": (
+        """\
+class M(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.sizes = []
+        for number in self.order(size):
+            self.sizes.append(int(number))
+
+    def order(self, size):
+        numbers = torch.arange(size)
+        some = numbers[:2]
+        numbers[:2] = some[self.swapped()]
+        if len(numbers) > size:
+            return None
+        for number in numbers:
+            print(number)
+
+    def swapped(self):
+        order = torch.empty(2, dtype=torch.long)
+        order[0], order[1] = 1, 0
+        return order
+""",
+        ["DVL004 display"],
+    ),
     "an attribute keeps what a helper builds": (
         """\
 class M(nn.Module):
