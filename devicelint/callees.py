@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicelint.arguments import parameters_of
 from devicelint.extras import Extras
@@ -16,8 +17,7 @@ from devicelint.project import ClassTarget, External, FunctionTarget, Key, Proje
 from devicelint.receivers import Receivers, classes_made
 
 
-@dataclass(frozen=True, slots=True)
-class Callee:
+class Callee(NamedTuple):
     """A function that a call may run: on which class, and whether `self` is bound already."""
 
     key: Key
@@ -110,7 +110,10 @@ class CalleeResolver:
         kind, path = atom[0], state.key[0]
         if kind == "ref":
             for target in self._index.resolve(path, str(atom[1])):
-                yield from self._seen_from(state, target)
+                if isinstance(target, FunctionTarget):
+                    yield from self._seen_from(state, target)
+                else:
+                    yield target
         elif kind == "attr":
             yield from self._attribute(state, str(atom[1]))
         elif kind == "super" and len(atom) > 1:

@@ -80,19 +80,22 @@ class Calls:
 
     def note(self, where: CallKey, target: Runnable) -> None:
         """Add to what a call may run."""
-        calls = self._by_function.setdefault(where[0], [])
-        while len(calls) <= where[1]:
+        function, number = where
+        calls = self._by_function.get(function)
+        if calls is None:
+            calls = self._by_function[function] = []
+        while len(calls) <= number:
             calls.append(())
-        known = calls[where[1]]
+        known = calls[number]
         if target in known:
             return
         if isinstance(known, dict):
             known[target] = None
         elif len(known) == _FEW:
-            calls[where[1]] = dict.fromkeys((*known, target))
+            calls[number] = dict.fromkeys((*known, target))
         else:
             now = (*known, target)
-            calls[where[1]] = self._known.setdefault(now, now)
+            calls[number] = self._known.setdefault(now, now)
 
     def of(self, function: Key, number: int) -> Collection[Runnable]:
         """Give what a call may run; nothing of one that was never reached."""

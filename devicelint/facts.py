@@ -31,6 +31,7 @@ from devicelint.syntax import (
     is_setter,
     kind_of,
 )
+from devicelint.torch_api import LIFECYCLE
 from devicelint.values import bare_name, merge
 
 BUILTINS = frozenset(dir(builtins))
@@ -336,8 +337,9 @@ class Reader:
                 failed.add(qualname)
                 continue
             for name in named:
-                # a nested function is named in full
-                pending.extend(self.by_name.get(name, (name,)))
+                for called in (name, *LIFECYCLE.get(name, ())):
+                    # a nested function is named in full
+                    pending.extend(self.by_name.get(called, (called,)))
         return failed
 
     def read_wanted(self, wanted: Collection[str]) -> None:
@@ -395,10 +397,10 @@ class Reader:
                     self.body.event("used", node.name, made[name])
 
     def forget(self) -> None:
-        """Let go of the tree: frames and reader hold each other, and the collector may be off."""
+        """Let go of everything: frames and reader hold each other, and the collector may be off."""
         self.nodes.clear()
         self.summaries.clear()
-        self.body = Frame(self, "<module>", "", "body", 1)
+        del self.body
 
     def facts(self) -> ModuleFacts:
         """Give everything read so far as plain data."""

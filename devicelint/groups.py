@@ -37,11 +37,14 @@ class _Groups:
 
     def find(self, node: _Node) -> _Node:
         """Give the node that stands for a node's set."""
-        root = node
-        self._parents.setdefault(node, node)
-        while (parent := self._parents.get(root, root)) != root:
+        parents = self._parents
+        root = parents.get(node)
+        if root is None:
+            parents[node] = node
+            return node
+        while (parent := parents.get(root, root)) != root:
             root = parent
-        self._parents[node] = root
+        parents[node] = root
         return root
 
     def nodes(self) -> Collection[_Node]:
@@ -114,8 +117,8 @@ def meeting(
         ]
         for event in summary.events:
             numbers = _results(event.value)
-            node = _holder(index, roots, function, summary, event)
-            if node is not None and numbers:
+            node = _holder(index, roots, function, summary, event) if numbers else None
+            if node is not None:
                 calls = [(function, number) for number in numbers]
                 groups.join([node, *calls])
                 inside = [one for call in calls for one in _run_by(construction, call)]
@@ -141,9 +144,9 @@ def meeting(
         )
         if not goes_along:
             members[root].add(node)
-    return {
-        site: frozenset(members[root]) for site, root in of_site.items() if len(members[root]) > 1
-    }
+    # one set for all sites in it: their number may be large
+    sets = {root: frozenset(nodes) for root, nodes in members.items() if len(nodes) > 1}
+    return {site: sets[root] for site, root in of_site.items() if root in sets}
 
 
 def _is_call(node: _Node) -> TypeGuard[CallKey]:

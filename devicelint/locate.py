@@ -41,6 +41,8 @@ class Locator:
         Returns the file and how many parts of the name lead to it (leading dots not counted), or
         None if the name leads out of the project.
         """
+        if name.partition(".")[0] in _FOREIGN:
+            return None
         folder = os.path.dirname(path)
         answers = self._found.get(folder)
         if answers is None:
@@ -63,8 +65,6 @@ class Locator:
             parts = [part for part in name.lstrip(".").split(".") if part]
             return self._walk(folder, parts) or self._package(folder, 0)
         parts = name.split(".")
-        if parts[0] in _FOREIGN:
-            return None
         for root in self._roots_of(folder):
             found = self._walk(root, parts)
             if found is not None:

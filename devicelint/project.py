@@ -102,12 +102,21 @@ class _FileTable:
                 if plain != qualname:
                     self._again.setdefault(plain, []).append(qualname)
 
+    def top_level(self) -> set[str]:
+        """Give the names of the classes and functions that are defined in no other."""
+        return {
+            bare_name(qualname.partition(".")[0]) for qualname in (*self.classes, *self.functions)
+        }
+
     def named(self, name: str) -> Iterator[str]:
         """Give the qualified names of every class and function of a name."""
         if name in self.classes or name in self.functions:
             yield name
         yield from self._again.get(name, ())
 
+
+#: No file holds that.
+_UNASKED = frozenset({"?"})
 
 #: Most classes bind nothing, and have no setters.
 _NOTHING: dict[str, Any] = {}
@@ -165,6 +174,9 @@ class ProjectIndex:
         #: by path and name; what is meant by several is one object
         self._targets: dict[str, dict[str, tuple[Target, ...]]] = {}
         self._same: dict[tuple[Target, ...], tuple[Target, ...]] = {}
+        self._stars: dict[str, list[tuple[str, str]]] = {}
+        #: names that files may hold, as far as known
+        self._holding: dict[str, frozenset[str] | None] = {}
         self._ancestries: dict[Key, Ancestry] = {}
         self._modules: dict[Key, bool] = {}
         self._bodies: dict[Key, _ClassTable] = {}
@@ -263,11 +275,11 @@ class ProjectIndex:
             yield from self._everything(path, table)
             return
         # a name may be bound several times (`try`/`except ImportError`): all count
-        found = [
-            *self._defined(path, table, parts),
-            *self._bound(path, table, parts),
-            *self._imported(path, table, parts),
-        ]
+        found = [*self._defined(path, table, parts)]
+        if parts[0] in table.bindings:
+            found += self._bound(path, table, parts)
+        if parts[0] in table.imports:
+            found += self._imported(path, table, parts)
         yield from found or self._starred(path, table, parts) or self._below(path, parts)
 
     def _defined(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
@@ -280,19 +292,20 @@ class ProjectIndex:
 
     def _bound(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
         first, rest = parts[0], parts[1:]
-        for atom in table.bindings.get(first, ()):
+        for atom in table.bindings[first]:
             if atom[0] == "ref" and atom[1] != f"~.{first}":
                 yield from self.resolve(path, ".".join([str(atom[1]), *rest]))
             elif atom[0] == "func" and not rest:
                 yield FunctionTarget((path, str(atom[1])))
 
     def _imported(self, path: str, table: _FileTable, parts: list[str]) -> Iterator[Target]:
-        for target in table.imports.get(parts[0], ()):
+        for target in table.imports[parts[0]]:
             yield from self.resolve(path, ".".join([target, *parts[1:]]))
 
     def _starred(self, path: str, table: _FileTable, parts: list[str]) -> list[Target]:
-        for star in table.stars:
-            if not self._is_there(path, star) or not self._may_export(path, star, parts[0]):
+        for star, file in self._star_files(path, table):
+            held = self._held(file)
+            if held is not None and parts[0] not in held:
                 continue
             joiner = "" if star.endswith(".") else "."
             found: list[Target] = [
@@ -304,19 +317,52 @@ class ProjectIndex:
                 return found
         return []
 
-    def _is_there(self, path: str, module: str) -> bool:
-        """Tell whether a module has a file of its own: a compiled one in a package has none.
+    def _star_files(self, path: str, table: _FileTable) -> Sequence[tuple[str, str]]:
+        """Give the star imports of a file that have a file of their own, with that.
 
-        Its name would lead back to the package, and from there on without end.
+        A compiled module in a package has none: its name would lead back to the package, and from
+        there on without end.
         """
-        found = self._find(path, module)
-        return found is not None and found[1] == len([part for part in module.split(".") if part])
+        known = self._stars.get(path)
+        if known is None:
+            found = [(star, self._find(path, star)) for star in table.stars]
+            known = self._stars[path] = [
+                (star, place[0])
+                for star, place in found
+                if place is not None and place[1] == len([part for part in star.split(".") if part])
+            ]
+        return known
 
-    def _may_export(self, path: str, module: str, name: str) -> bool:
-        """Say False of a module whose `__all__` leaves out a name: then it need not be read."""
-        found = self._find(path, module)
-        exports = self._files.exports(found[0]) if found is not None else None
-        return exports is None or name in exports
+    def _held(self, path: str) -> frozenset[str] | None:
+        """Give the names that `import *` may take from a file, None as long as that is unknown.
+
+        A file whose `__all__` tells need not be read for it.  In transformers 5.24.0, a name of the
+        package is looked for in 550 packages below, which hold nothing but star imports.
+        """
+        known = self._holding.get(path, _UNASKED)
+        if known is _UNASKED:
+            self._holding[path] = None  # cuts cycles
+            known = self._files.exports(path)
+            if known is None and path in self._tables:
+                table = self._tables[path]
+                known = self._names_of(path, table) if table is not None else frozenset()
+            if known is None:
+                del self._holding[path]
+            else:
+                self._holding[path] = known
+        return known
+
+    def _names_of(self, path: str, table: _FileTable) -> frozenset[str] | None:
+        """Give every name that a file may hold: also the modules below it that it imports."""
+        targets = [*table.stars, *(target for many in table.imports.values() for target in many)]
+        names = {part for target in targets for part in target.split(".")}
+        names.update(table.imports, table.bindings, table.top_level())
+        for _, file in self._star_files(path, table):
+            further = self._held(file)
+            if further is None:
+                return None
+            names |= further
+        return frozenset(names)
 
     def _below(self, path: str, parts: list[str]) -> list[Target]:
         """A name of a package that is a module below it (`pkg.ops.helper`)."""
@@ -378,6 +424,9 @@ class ProjectIndex:
                     unknown = unknown or not target.name.startswith("builtins.")
             if lines:
                 choices.append(tuple(lines))
+        if len(choices) == 1 and len(choices[0]) == 1:
+            classes = (key, *choices[0][0])
+            return Ancestry(classes, tuple(externals), unknown, (classes,))
         classes = (key, *_c3([line for lines in choices for line in lines]))
         if prod(map(len, choices)) > MAX_LINES:
             return Ancestry(classes, tuple(externals), unknown, (classes,))

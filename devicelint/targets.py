@@ -83,15 +83,14 @@ def _in_groups(
             result[where] = candidate
             continue
         together = [chosen[other] for other in sorted(groups[where]) if other in chosen]
+        others = [other for other in groups[where] if other not in chosen]
         obstacle = candidate.fix_obstacle or _odd_one_out(candidate, together)
         if not obstacle and any(
-            other in construction.sites and _is_looked_at(flow, other)
-            for other in groups[where] - chosen.keys()
+            other in construction.sites and _is_looked_at(flow, other) for other in others
         ):
             obstacle = "its value meets one that is only looked at, and gets no device"
         if not obstacle and any(
-            _has_other_device(index, other, candidate, extras)
-            for other in groups[where] - chosen.keys()
+            _has_other_device(index, other, candidate, extras) for other in others
         ):
             obstacle = "its value meets one whose device is given already"
         first = min((item[0], item[1]) for item in groups[where])

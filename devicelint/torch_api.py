@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -583,6 +584,7 @@ _ALIAS_PREFIXES = (
 )
 
 
+@lru_cache(1 << 14)
 def canonical(name: str) -> str:
     """Return the name that the tables know a thing of torch by; any other name as it is."""
     if not name.startswith("torch."):
@@ -616,6 +618,14 @@ def _without_submodule(name: str) -> str:
 
 
 # Where values go ---------------------------------------------------------------------------------
+
+#: Methods of the known bases that call a hook of the class: name -> hooks.
+LIFECYCLE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"post_init": ("_init_weights", "init_weights"), "init_weights": ("_init_weights",)}
+)
+
+#: Methods that the layers of torch.nn call in their own `__init__` (read in torch 2.13).
+LAYER_HOOKS: Final = ("reset_parameters", "_reset_parameters", "reset_running_stats")
 
 #: What becomes of a tensor that is an argument of these.  The losses keep `weight` (and
 #: `pos_weight`) as buffers; embeddings take `_weight` as their parameter.

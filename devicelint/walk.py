@@ -23,13 +23,7 @@ from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Kind
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex
 from devicelint.receivers import Answers, Asked, Question, Questions, Receivers, Subject, asked_by
-from devicelint.torch_api import CONSTRUCTORS
-
-#: Methods of known external bases that call a hook of the class: name -> hooks.
-_LIFECYCLE = {"post_init": ("_init_weights", "init_weights"), "init_weights": ("_init_weights",)}
-
-#: Methods that the layers of torch.nn call in their own `__init__` (read in torch 2.13).
-_LAYER_HOOKS = ("reset_parameters", "_reset_parameters", "reset_running_stats")
+from devicelint.torch_api import CONSTRUCTORS, LAYER_HOOKS, LIFECYCLE
 
 #: Longest chain of calls followed from a constructor.
 MAX_DEPTH = 24
@@ -176,7 +170,7 @@ class Walk:
         if queued is None:
             queued = self._queued[stop] = {}
             self._queue.append(stop)
-        queued.update(dict.fromkeys(classes))
+        queued.update(classes if isinstance(classes, dict) else dict.fromkeys(classes))
 
     def _run(self) -> None:
         while self._queue:
@@ -187,7 +181,11 @@ class Walk:
             for on in self._queued.pop(stop):
                 if on not in visits:
                     visit = visits[on] = self._visit_on(where, on)
-                    alike.setdefault(id(visit), (visit, {}))[1][on] = None
+                    same = alike.get(id(visit))
+                    if same is None:
+                        alike[id(visit)] = (visit, {on: None})
+                    else:
+                        same[1][on] = None
             for visit, classes in alike.values():
                 for key in visit.lacking:
                     self._waiting.setdefault(key, {}).setdefault(stop, {}).update(classes)
@@ -391,9 +389,9 @@ class Walk:
             return
         for atom in call.callees:
             if atom[0] in ("attr", "super"):
-                hooks = _LIFECYCLE.get(str(atom[1]), ())
+                hooks = LIFECYCLE.get(str(atom[1]), ())
                 if atom == ("super", "__init__") and self._receivers.is_layer(state.on):
-                    hooks = _LAYER_HOOKS
+                    hooks = LAYER_HOOKS
                 for hook in hooks:
                     for function, _ in self._receivers.methods(state.on, hook):
                         self._pushed.append((Callee(function, state.on, True), context, ()))

@@ -29,9 +29,6 @@ from devicelint.reading import judge_file, read_each, read_facts
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
-#: Trees hold each other: with the collector off they are let go of after so many bytes of source.
-_COLLECT_EVERY = 3_000_000
-
 _Item = TypeVar("_Item", bound=tuple[object, ...])
 _Outcome = TypeVar("_Outcome")
 
@@ -263,16 +260,10 @@ def _glance(
 def _read(
     sources: Mapping[str, SourceFile], items: Sequence[_Read]
 ) -> list[tuple[str, ModuleFacts | Diagnostic]]:
-    results: list[tuple[str, ModuleFacts | Diagnostic]] = []
-    since = 0
-    for path, names in items:
-        read = functools.partial(read_facts, path, names=names)
-        results.append((path, _done_with(path, sources[path], read)))
-        since += sources[path].size
-        if since > _COLLECT_EVERY:
-            gc.collect()
-            since = 0
-    return results
+    return [
+        (path, _done_with(path, sources[path], functools.partial(read_facts, path, names=names)))
+        for path, names in items
+    ]
 
 
 def _extend(

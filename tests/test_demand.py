@@ -6,17 +6,22 @@ Never here: the text of headers or outlines by itself, the cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from devicelint.collector import collector_off
 from devicelint.engine import analyse
 from devicelint.files import SourceFile
 from devicelint.gate import LARGE_RUN
 from devicelint.ir import ModuleFacts
+from devicelint.joining import FactStore
+from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic
+from devicelint.project import External, ProjectIndex
 from devicelint.reading import read_each, read_facts
 from devicelint.settings import Settings
 
@@ -326,6 +331,113 @@ def test_a_file_whose_all_leaves_a_name_out_is_not_read_for_it(
     check(tmp_path, files)
     assert "full.py" in read
     assert "empty.py" not in read
+
+
+#: A name is looked for below the package, where packages hold nothing but what they import.
+NESTED = {
+    "p/__init__.py": "from .models import *\n",
+    "p/models/__init__.py": "from .one import *\nfrom .two import *\n",
+    "p/models/one/__init__.py": "from .code import *\nfrom .. import *\n",
+    "p/models/one/code.py": HEADER + "def first():\n    return torch.zeros(1)\n",
+    "p/models/two/__init__.py": "from . import tools\nfrom .code import *\nrenamed = tools.last\n",
+    "p/models/two/code.py": HEADER + "def second():\n    return torch.zeros(2)\n",
+    "p/models/two/tools.py": HEADER + "def last():\n    return torch.zeros(3)\n",
+}
+
+
+@pytest.mark.parametrize("asked", [["{}"], ["first", "{}"], ["second", "first", "nowhere", "{}"]])
+@pytest.mark.parametrize(
+    ("call", "place"),
+    [
+        ("first", ("one/code", "first")),
+        ("second", ("two/code", "second")),
+        ("renamed", ("two/tools", "last")),
+        ("tools.last", ("two/tools", "last")),
+    ],
+)
+def test_a_name_that_star_imports_lead_down_to(
+    call: str, place: tuple[str, str], asked: list[str], tmp_path: Path
+) -> None:
+    """Whatever was looked for before: from the first name on it is known what is not there."""
+    calls = [name.format(call) for name in asked]
+    model = (
+        HEADER
+        + f"from p import {', '.join({name.partition('.')[0] for name in calls})}\n\n\n"
+        + "class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        + "".join(f"        self.x{at} = {name}()\n" for at, name in enumerate(calls))
+    )
+    path, symbol = place
+    assert (f"p/models/{path}.py", "DVL001", symbol) in found(
+        check(tmp_path, {**NESTED, "model.py": model})
+    )
+
+
+def test_a_name_that_star_imports_do_not_hold_is_not_looked_up_again(tmp_path: Path) -> None:
+    """Transformers has 550 packages with nothing but star imports, and thousands of names."""
+    for name in ("p/__init__.py", *(f"p/m{at}/__init__.py" for at in range(50))):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("import torch\n", encoding="utf-8")
+    (tmp_path / "p/__init__.py").write_text(
+        "".join(f"from .m{at} import *\n" for at in range(50)), encoding="utf-8"
+    )
+    looked_up: list[str] = []
+    locator = Locator((), str(tmp_path))
+
+    def find(path: str, name: str) -> tuple[str, int] | None:
+        looked_up.append(name)
+        return locator.find(path, name)
+
+    index = ProjectIndex(FactStore({}, {}, None), find)
+    model = str(tmp_path / "model.py")
+    assert index.resolve(model, "p.first") == (External("p.first"),)
+    assert len(looked_up) > 100
+    looked_up.clear()
+    assert index.resolve(model, "p.second") == (External("p.second"),)
+    assert len(looked_up) < 5
+
+
+# What runs without being named --------------------------------------------------------------------
+
+
+def test_a_hook_is_read_with_what_has_it_called() -> None:
+    text = (
+        HEADER
+        + """class Base(PreTrainedModel):
+    def _init_weights(self, module):
+        module.bias = torch.zeros(3)
+
+    def other(self):
+        pass
+
+
+class Model(Base):
+    def __init__(self, config):
+        super().__init__(config)
+        self.post_init()
+"""
+    )
+    facts = read_facts("a.py", text.encode(), {"Model"})
+    assert isinstance(facts, ModuleFacts)
+    read = {summary.qualname for summary in facts.summaries}
+    assert {"Base._init_weights", "Model.__init__"} <= read
+    assert [item.qualname for item in facts.unread] == ["Base.other"]
+
+
+@pytest.mark.parametrize("names", [None, (), {"B"}])
+def test_reading_leaves_nothing_for_the_collector(names: Collection[str] | None) -> None:
+    """It is off: what holds itself would be there until the process ends."""
+    text = (
+        f"{LAYERS}\n\ndef make(n):\n    class B(nn.Module):\n        pass\n    return lambda: B\n"
+    )
+    gc.collect()
+    with collector_off():
+        facts = read_facts("a.py", text.encode(), names)
+        assert isinstance(facts, ModuleFacts)
+        wanted = [item.qualname for item in facts.unread]
+        news = read_each("a.py", text.encode(), facts, wanted) if wanted else []
+        assert all(isinstance(item, ModuleFacts) for item in news)
+        assert gc.collect() == 0
 
 
 # A function at fault ------------------------------------------------------------------------------
