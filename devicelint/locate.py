@@ -7,7 +7,7 @@ reading or importing a module; only the existence of files is asked for, each on
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 #: Packages that are never looked for below a project: asking for them costs a stat a folder.
 _FOREIGN = frozenset(
@@ -21,9 +21,10 @@ class Locator:
     """Maps dotted names to files, with the answers remembered."""
 
     def __init__(self, search_paths: Iterable[str] = (), boundary: str = "") -> None:
-        """Look in the importing file's package, in `search_paths`, and no higher than `boundary`.
+        """Look in the importing file's package, in `search_paths`, and in no parent higher than
+        `boundary` (a folder) but those that hold the package.
 
-        A file outside `boundary` (a folder) has its own package root as its only root.
+        A file outside `boundary` has its own package root as its only root.
         """
         self._boundary = boundary
         self._search_paths = tuple(search_paths)
@@ -65,11 +66,22 @@ class Locator:
             parts = [part for part in name.lstrip(".").split(".") if part]
             return self._walk(folder, parts) or self._package(folder, 0)
         parts = name.split(".")
-        for root in self._roots_of(folder):
+        for root in (*self._roots_of(folder), *self._above(folder, parts[0])):
             found = self._walk(root, parts)
             if found is not None:
                 return found
         return None
+
+    def _above(self, folder: str, package: str) -> Iterator[str]:
+        """Give the folders that hold a package which the folder is in, nearest first.
+
+        A folder without `__init__.py` hides what it is a part of, and the boundary may be below
+        that: `megatron.core` is not to be another package because of where a run was started.
+        """
+        while os.path.dirname(folder) != folder:
+            folder, name = os.path.split(folder)
+            if name == package:
+                yield folder
 
     def _roots_of(self, folder: str) -> tuple[str, ...]:
         """List the folders an absolute import may start from: package root, own folder, parents."""
