@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import sqlite3
 import sys
@@ -27,6 +26,7 @@ from devicelint.frozen import (
     basis_from,
     basis_to,
     facts_from,
+    facts_to,
     findings_from,
     findings_to,
     footprint_from,
@@ -56,7 +56,7 @@ create table if not exists runs (digest text primary key, data text, used real);
 """
 
 #: The facts of so many files are written in one transaction.
-_AT_ONCE = 200
+_AT_ONCE = 100
 
 _Answer = TypeVar("_Answer")
 
@@ -148,7 +148,7 @@ class Cache:
 
     def keep_findings(self, digest: str, findings: tuple[Finding, ...]) -> None:
         """Remember the findings of a file."""
-        self._new_findings[digest] = json.dumps(findings_to(findings), ensure_ascii=False)
+        self._new_findings[digest] = findings_to(findings)
 
     def results(self, digest: str) -> Results | None:
         """Give the results of a run that rested on just this."""
@@ -156,7 +156,7 @@ class Cache:
 
     def keep_results(self, digest: str, results: Results) -> None:
         """Remember the results of a run."""
-        self._new_runs[digest] = json.dumps(results_to(results), ensure_ascii=False)
+        self._new_runs[digest] = results_to(results)
 
     def basis(self, digest: str) -> Basis | None:
         """Give what the last run over these files was, whatever they held then."""
@@ -164,7 +164,7 @@ class Cache:
 
     def keep_basis(self, digest: str, basis: Basis) -> None:
         """Remember what a run was."""
-        self._new_runs[digest] = json.dumps(basis_to(basis), ensure_ascii=False)
+        self._new_runs[digest] = basis_to(basis)
 
     def footprint(self, run: str) -> Footprint | None:
         """Give what a run has asked for."""
@@ -172,7 +172,7 @@ class Cache:
 
     def keep_footprint(self, run: str, footprint: Footprint) -> None:
         """Remember what a run has asked for."""
-        self._new_runs[f"{run} asked"] = json.dumps(footprint_to(footprint), ensure_ascii=False)
+        self._new_runs[f"{run} asked"] = footprint_to(footprint)
 
     def use(self, *digests: str) -> None:
         """Note that what is known of runs was of use, so that it is kept."""
@@ -203,8 +203,7 @@ class Cache:
         for start in range(0, len(new), _AT_ONCE):
             # written down before the database is locked
             rows = [
-                (digest, json.dumps(facts, ensure_ascii=False), now)
-                for digest, facts in new[start : start + _AT_ONCE]
+                (digest, facts_to(facts), now) for digest, facts in new[start : start + _AT_ONCE]
             ]
             try:
                 with self._database as database:

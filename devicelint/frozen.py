@@ -1,6 +1,6 @@
 """Facts and results as JSON, and back.
 
-In: plain data types.  Out: lists, strings and numbers; and the same types from them.  Never here: a
+In: plain data types.  Out: the text of JSON; and the same types from it.  Never here: a
 file.  What does not fit raises ValueError, TypeError or IndexError, for the reader to take as
 "not there".
 """
@@ -8,6 +8,8 @@ file.  What does not fit raises ValueError, TypeError or IndexError, for the rea
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import NoReturn, TypeAlias
 
 from devicelint.ir import (
@@ -62,7 +64,28 @@ def _tuple(value: list[Json]) -> tuple[Frozen, ...]:
     return tuple([_tuple(item) if isinstance(item, list) else item for item in value])  # type: ignore[misc]
 
 
+def _pieces(entries: Iterable[Json]) -> Iterator[str]:
+    """Write a list entry by entry: a whole run laid out for the encoder takes 20 MB and more."""
+    mark = "["
+    for entry in entries:
+        yield mark
+        yield json.dumps(entry, ensure_ascii=False)
+        mark = ","
+    yield "]" if mark == "," else "[]"
+
+
+def _listed(*parts: Iterable[str]) -> str:
+    """Write a list of what is given in pieces."""
+    marked = (piece for part in parts for piece in (",", *part))
+    return "".join(chain("[", islice(marked, 1, None), "]"))
+
+
 # Facts
+
+
+def facts_to(facts: ModuleFacts) -> str:
+    """Write facts: they are nothing but tuples, strings and numbers."""
+    return json.dumps(facts, ensure_ascii=False)
 
 
 def facts_from(value: Frozen) -> ModuleFacts:
@@ -93,19 +116,14 @@ def _many(value: Frozen) -> tuple[Frozen, ...]:
 # Results
 
 
-def results_to(results: Results) -> Json:
+def results_to(results: Results) -> str:
     """Write the results of a run."""
-    analyses: list[Json] = [
-        [
-            path,
-            [_finding_to(item) for item in one.findings],
-            [[d.path, d.line, d.column, d.message, d.detail] for d in one.diagnostics],
-            None if one.looked is None else [_spans(one.looked.own), _spans(one.looked.all)],
-        ]
-        for path, one in results.analyses.items()
-        if one != Analysis()
-    ]
-    return [analyses, [[path, digest] for path, digest in results.rests_on.items()]]
+    return _listed(
+        _pieces(
+            _analysis_to(path, one) for path, one in results.analyses.items() if one != Analysis()
+        ),
+        _pieces([path, digest] for path, digest in results.rests_on.items()),
+    )
 
 
 def results_from(value: Frozen) -> Results:
@@ -119,9 +137,9 @@ def results_from(value: Frozen) -> Results:
     raise ValueError("no results")
 
 
-def findings_to(findings: tuple[Finding, ...]) -> Json:
+def findings_to(findings: tuple[Finding, ...]) -> str:
     """Write findings of one file."""
-    return [_finding_to(item) for item in findings]
+    return "".join(_pieces(map(_finding_to, findings)))
 
 
 def findings_from(value: Frozen) -> tuple[Finding, ...]:
@@ -149,6 +167,15 @@ def _spans_from(value: Frozen) -> frozenset[tuple[int, int]]:
             case _:
                 raise ValueError("no span")
     return frozenset(spans)
+
+
+def _analysis_to(path: str, one: Analysis) -> Json:
+    return [
+        path,
+        [_finding_to(item) for item in one.findings],
+        [[d.path, d.line, d.column, d.message, d.detail] for d in one.diagnostics],
+        None if one.looked is None else [_spans(one.looked.own), _spans(one.looked.all)],
+    ]
 
 
 def _analysis_from(value: Frozen) -> tuple[str, Analysis]:
@@ -262,23 +289,18 @@ def _finding_from(value: Frozen) -> Finding:
 # What a run was
 
 
-def basis_to(basis: Basis) -> Json:
+def basis_to(basis: Basis) -> str:
     """Write what a run was."""
-    targets: list[Json] = [
-        [path, [_candidate_to(item) for item in one.candidates]]
-        for path, one in basis.targets.items()
-    ]
-    return [
-        basis.run,
-        [[path, digest, _glance_to(glance)] for path, (digest, glance) in basis.files.items()],
-        targets,
-        [*sorted(basis.read)],
-        [[path, *map(_meaning_to, names.items())] for path, names in basis.consulted.items()],
-        [
-            [path, [*sorted(names)] if names is not None else None]
-            for path, names in basis.exports.items()
-        ],
-    ]
+    return _listed(
+        (json.dumps(basis.run),),
+        _pieces(_file_to(*item) for item in basis.files.items()),
+        _pieces(_targets_to(*item) for item in basis.targets.items()),
+        _pieces(sorted(basis.read)),
+        _pieces(
+            [path, *map(_meaning_to, names.items())] for path, names in basis.consulted.items()
+        ),
+        _pieces(_exports_to(*item) for item in basis.exports.items()),
+    )
 
 
 def basis_from(value: Frozen) -> Basis:
@@ -294,6 +316,10 @@ def basis_from(value: Frozen) -> Basis:
                 {str(path): _exports_from(one) for path, one in map(_many, names)},
             )
     raise ValueError("no run")
+
+
+def _exports_to(path: str, names: frozenset[str] | None) -> Json:
+    return [path, None if names is None else [*sorted(names)]]
 
 
 def _exports_from(value: Frozen) -> frozenset[str] | None:
@@ -312,15 +338,14 @@ def _meaning_from(value: Frozen) -> tuple[str, Meaning]:
     raise ValueError("no meaning")
 
 
-def footprint_to(footprint: Footprint) -> Json:
+def footprint_to(footprint: Footprint) -> str:
     """Write what a run has asked for."""
-    plain: list[Json] = [
-        [*sorted(names)]
-        for names in (footprint.names, footprint.listed, footprint.attributes, footprint.kept)
-    ]
-    parameters: list[Json] = [[path, *sorted(one)] for path, one in footprint.parameters.items()]
-    ways: list[Json] = [[path, *map(_way_to, one.items())] for path, one in footprint.ways.items()]
-    return [*plain, parameters, ways]
+    plain = (footprint.names, footprint.listed, footprint.attributes, footprint.kept)
+    return _listed(
+        *(_pieces(sorted(names)) for names in plain),
+        _pieces([path, *sorted(one)] for path, one in footprint.parameters.items()),
+        _pieces([path, *map(_way_to, one.items())] for path, one in footprint.ways.items()),
+    )
 
 
 def footprint_from(value: Frozen) -> Footprint:
@@ -357,14 +382,19 @@ def _way_from(value: Frozen) -> tuple[str, Way]:
     raise ValueError("no way")
 
 
-def _glance_to(glance: Glance) -> Json:
+def _file_to(path: str, known: tuple[str, Glance]) -> Json:
+    digest, glance = known
     headers = glance.headers
     classes: list[Json] = [[name, [*bases]] for name, bases in headers.classes]
     imports: list[Json] = [[*item] for item in headers.imports]
     return [
-        [classes, imports, [*headers.reassigned], headers.forwards],
-        glance.holds_directive,
-        glance.sets_up_group,
+        path,
+        digest,
+        [
+            [classes, imports, [*headers.reassigned], headers.forwards],
+            glance.holds_directive,
+            glance.sets_up_group,
+        ],
     ]
 
 
@@ -375,6 +405,10 @@ def _file_from(value: Frozen) -> tuple[str, tuple[str, Glance]]:
             glance = Glance(FileHeaders._make(headers), directive, group)
             return path, (content, glance)
     raise ValueError("no file")
+
+
+def _targets_to(path: str, targets: FileTargets) -> Json:
+    return [path, [_candidate_to(item) for item in targets.candidates]]
 
 
 def _targets_from(value: Frozen) -> tuple[str, FileTargets]:

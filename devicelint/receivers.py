@@ -92,14 +92,6 @@ class Receivers:
         self._asked: dict[Question, object] = {}
         #: the attributes whose values were asked for, of whichever class
         self.attributes: set[str] = set()
-        self._kinds: dict[str, Callable[[Key, Question], object]] = {
-            "methods": lambda on, asked: self.methods(on, asked.name, asked.owner),
-            "setter": lambda on, asked: self.setter(on, asked.name),
-            "descends": lambda on, asked: self.descends(on, asked.owner),
-            "is_layer": lambda on, asked: self.is_layer(on),
-            "kept": lambda on, asked: None if self.unread(on) else self.kept(on, asked.name),
-            "made": lambda on, asked: None if self.unread(on) else self.made(on, asked.name),
-        }
 
     def take_notes(self) -> tuple[Questions, Answers]:
         """Give what was asked since the last time, with the answers."""
@@ -109,7 +101,7 @@ class Receivers:
 
     def answers(self, on: Key, questions: Questions) -> Answers:
         """Ask a class the same questions."""
-        return tuple([self._kinds[asked.kind](on, asked) for asked in questions])
+        return tuple([_ANSWERS[asked.kind](self, on, asked) for asked in questions])
 
     def highest_alike(self, on: Key, asked: Asked) -> Key:
         """Give the highest ancestor that is sure to answer what is asked as a class does."""
@@ -298,6 +290,17 @@ class Receivers:
                 made for call in own.calls[name] for made in classes_made(self._index, key[0], call)
             )
         return known
+
+
+#: How each kind of question is answered.
+_ANSWERS: Mapping[str, Callable[[Receivers, Key, Question], object]] = {
+    "methods": lambda it, on, asked: it.methods(on, asked.name, asked.owner),
+    "setter": lambda it, on, asked: it.setter(on, asked.name),
+    "descends": lambda it, on, asked: it.descends(on, asked.owner),
+    "is_layer": lambda it, on, asked: it.is_layer(on),
+    "kept": lambda it, on, asked: None if it.unread(on) else it.kept(on, asked.name),
+    "made": lambda it, on, asked: None if it.unread(on) else it.made(on, asked.name),
+}
 
 
 def _own_of(summary: FunctionFacts) -> _Own:

@@ -22,7 +22,7 @@ from devicelint.extras import Extras
 from devicelint.ir import CallFact, FunctionFacts
 from devicelint.model import Kind
 from devicelint.project import ClassTarget, External, FunctionTarget, Key, ProjectIndex
-from devicelint.receivers import Answers, Asked, Question, Questions, Receivers, Subject, asked_by
+from devicelint.receivers import Answers, Asked, Question, Questions, Subject, asked_by
 from devicelint.torch_api import CONSTRUCTORS, LAYER_HOOKS, LIFECYCLE
 
 #: Longest chain of calls followed from a constructor.
@@ -132,14 +132,17 @@ class Walk:
         return missing
 
     def finish(self) -> Construction:
-        """Give what was reached, and let go of what only the walk itself needed."""
+        """Give what was reached, and let go of what only the walk itself needed.
+
+        The resolver holds the walk, too: with it, neither would go without the collector.
+        """
         self._visits.clear()
         for known in (self._question, self._questions, self._about, self._subjects):
             known.clear()
         self._waiting.clear()
         self.result.attributes = frozenset(self._receivers.attributes)
-        self._resolver.receivers = self._receivers = Receivers(self._index)
         self.result.reached = self._reached()
+        del self._resolver, self._receivers
         return self.result
 
     def _reached(self) -> Mapping[Key, Collection[Key | None]]:

@@ -348,7 +348,7 @@ def test_cache_says_that_it_is_one(package: Path) -> None:
 def test_results_survive_their_json(package: Path) -> None:
     found, _ = run(package, None)
     results = Results(found, {"other.py": "abc"})
-    back = results_from(frozen(json.dumps(results_to(results))))
+    back = results_from(frozen(results_to(results)))
     assert back.rests_on == results.rests_on
     assert back.analyses == {path: one for path, one in found.items() if one != Analysis()}
 

@@ -7,6 +7,7 @@ Never here: the text of headers or outlines by itself, the cache.
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -15,15 +16,17 @@ import pytest
 
 from devicelint.collector import collector_off
 from devicelint.engine import analyse
+from devicelint.extras import extras
 from devicelint.files import SourceFile
 from devicelint.gate import LARGE_RUN
 from devicelint.ir import ModuleFacts
-from devicelint.joining import FactStore
+from devicelint.joining import FactStore, index_of
 from devicelint.locate import Locator
 from devicelint.model import Analysis, Diagnostic
 from devicelint.project import External, ProjectIndex
 from devicelint.reading import read_each, read_facts
 from devicelint.settings import Settings
+from devicelint.walk import Walk
 
 HEADER = "import torch\nfrom torch import nn\n\n\n"
 
@@ -438,6 +441,26 @@ def test_reading_leaves_nothing_for_the_collector(names: Collection[str] | None)
         news = read_each("a.py", text.encode(), facts, wanted) if wanted else []
         assert all(isinstance(item, ModuleFacts) for item in news)
         assert gc.collect() == 0
+
+
+def test_what_was_walked_goes_without_the_collector(tmp_path: Path) -> None:
+    """It is half of what a run takes, and judging takes its place."""
+    path = tmp_path / "a.py"
+    path.write_text(LAYERS, encoding="utf-8")
+    with collector_off():
+        store = FactStore({str(path): SourceFile(str(path), path.read_bytes())}, {}, None)
+        index = index_of(store, Locator((), str(tmp_path)).find, Settings())
+        walk = Walk(index, extras({}, {}, ()))
+        walk.start([(str(path), "Rope"), (str(path), "Norm")], [])
+        for key in walk.take_missing():
+            facts = store.one_more(key)
+            assert facts is not None
+            index.put(str(path), facts)
+        walk.resume([(str(path), "Rope.__init__"), (str(path), "Norm.__init__")])
+        assert walk.finish().sites == {}
+        held = [weakref.ref(walk), weakref.ref(index)]
+        del walk, index
+        assert [one() for one in held] == [None, None]
 
 
 # A function at fault ------------------------------------------------------------------------------
