@@ -6,6 +6,7 @@ the statements that were looked at.  Never here: processes, the cache's folder, 
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from devicelint.files import SourceError, SourceFile, on_disk
 from devicelint.flow import Flow
 from devicelint.headers import exports_of
 from devicelint.ir import Consulted, ModuleFacts
+from devicelint.locate import listing
 from devicelint.model import Diagnostic, FileTargets, Looked
 from devicelint.project import Key, ProjectIndex, UnknownBases
 from devicelint.reading import read_each, read_facts
@@ -132,6 +134,13 @@ class FactStore:
             except SourceError:  # told when the file is read
                 self.exported[path] = None
         return self.exported[path]
+
+    def below(self, path: str) -> frozenset[str]:
+        """Give the names of the modules in a package, by its `__init__.py`, else none."""
+        folder, name = os.path.split(path)
+        if name != "__init__.py":
+            return frozenset()
+        return frozenset(item.removesuffix(".py") for item in listing(folder))
 
     def one_more(self, key: Key) -> ModuleFacts | None:
         """Read one further function, here and now; give the facts of its file, None if that was

@@ -154,6 +154,9 @@ class Files(Protocol):
     def exports(self, path: str) -> frozenset[str] | None:
         """Give the names that `import *` takes from a file, None if that cannot be told."""
 
+    def below(self, path: str) -> frozenset[str]:
+        """Give the names of the modules in a package, by its `__init__.py`, else none."""
+
 
 class ProjectIndex:
     """Answers questions across files, remembering every answer."""
@@ -353,10 +356,9 @@ class ProjectIndex:
         return known
 
     def _names_of(self, path: str, table: _FileTable) -> frozenset[str] | None:
-        """Give every name that a file may hold: also the modules below it that it imports."""
-        targets = [*table.stars, *(target for many in table.imports.values() for target in many)]
-        names = {part for target in targets for part in target.split(".")}
-        names.update(table.imports, table.bindings, table.top_level())
+        """Give every name that a file may hold: of a package also the modules in it, whoever may
+        have imported them."""
+        names = {*table.imports, *table.bindings, *table.top_level(), *self._files.below(path)}
         for _, file in self._star_files(path, table):
             further = self._held(file)
             if further is None:

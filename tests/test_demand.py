@@ -375,6 +375,32 @@ def test_a_name_that_star_imports_lead_down_to(
     )
 
 
+@pytest.mark.parametrize(
+    "package",
+    [
+        "import p.sub\n",
+        "from .other import f\n",
+        "def load():\n    from . import sub\n\n\nload()\n",
+        "import importlib\n\nimportlib.import_module('.sub', __name__)\n",
+    ],
+)
+@pytest.mark.parametrize("calls", [["f()", "sub.make()"], ["sub.make()", "f()"]])
+def test_a_star_import_brings_the_modules_of_a_package(
+    calls: list[str], package: str, tmp_path: Path
+) -> None:
+    """Whoever has imported them has made them attributes of the package."""
+    files = {
+        "p/__init__.py": package,
+        "p/other.py": "from .sub import make\n\n\ndef f():\n    return None\n",
+        "p/sub.py": "import torch\n\n\ndef make():\n    return torch.zeros(3)\n",
+        "model.py": HEADER
+        + "from p import *\n\n\n"
+        + "class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        + "".join(f"        self.x{at} = {call}\n" for at, call in enumerate(calls)),
+    }
+    assert found(check(tmp_path, files)) == [("p/sub.py", "DVL001", "make")]
+
+
 def test_a_name_that_star_imports_do_not_hold_is_not_looked_up_again(tmp_path: Path) -> None:
     """Transformers has 550 packages with nothing but star imports, and thousands of names."""
     for name in ("p/__init__.py", *(f"p/m{at}/__init__.py" for at in range(50))):
