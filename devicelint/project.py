@@ -115,9 +115,6 @@ class _FileTable:
         yield from self._again.get(name, ())
 
 
-#: No file holds that.
-_UNASKED = frozenset({"?"})
-
 #: Most classes bind nothing, and have no setters.
 _NOTHING: dict[str, Any] = {}
 
@@ -178,8 +175,9 @@ class ProjectIndex:
         self._targets: dict[str, dict[str, tuple[Target, ...]]] = {}
         self._same: dict[tuple[Target, ...], tuple[Target, ...]] = {}
         self._stars: dict[str, list[tuple[str, str]]] = {}
-        #: names that files may hold, as far as known
-        self._holding: dict[str, frozenset[str] | None] = {}
+        #: names that `import *` takes from files, as far as known, and by itself
+        self._holding: dict[str, frozenset[str]] = {}
+        self._given: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {}
         self._ancestries: dict[Key, Ancestry] = {}
         self._modules: dict[Key, bool] = {}
         self._bodies: dict[Key, _ClassTable] = {}
@@ -339,32 +337,46 @@ class ProjectIndex:
     def _held(self, path: str) -> frozenset[str] | None:
         """Give the names that `import *` may take from a file, None as long as that is unknown.
 
-        A file whose `__all__` tells need not be read for it.  In transformers 5.24.0, a name of the
-        package is looked for in 550 packages below, which hold nothing but star imports.
+        In transformers 5.24.0, a name of the package is looked for in 550 packages below, which
+        hold nothing but star imports.
         """
-        known = self._holding.get(path, _UNASKED)
-        if known is _UNASKED:
-            self._holding[path] = None  # cuts cycles
-            known = self._files.exports(path)
-            if known is None and path in self._tables:
-                table = self._tables[path]
-                known = self._names_of(path, table) if table is not None else frozenset()
-            if known is None:
-                del self._holding[path]
-            else:
-                self._holding[path] = known
+        known = self._holding.get(path)
+        if known is None:
+            names: set[str] = set()
+            seen, pending = {path}, [path]
+            while pending:
+                further = self._gives(pending.pop())
+                if further is None:
+                    return None
+                names |= further[0]
+                pending += [file for file in further[1] if file not in seen]
+                seen.update(further[1])
+            known = self._holding[path] = frozenset(names)
         return known
 
-    def _names_of(self, path: str, table: _FileTable) -> frozenset[str] | None:
-        """Give every name that a file may hold: of a package also the modules in it, whoever may
-        have imported them."""
-        names = {*table.imports, *table.bindings, *table.top_level(), *self._files.below(path)}
-        for _, file in self._star_files(path, table):
-            further = self._held(file)
-            if further is None:
+    def _gives(self, path: str) -> tuple[frozenset[str], tuple[str, ...]] | None:
+        """Give every name that `import *` may take from a file, and the files from which this has
+        more; None as long as that is unknown.
+
+        Of a package also the modules in it, whoever may have imported them.  A file whose `__all__`
+        tells need not be read for it.
+        """
+        known = self._given.get(path)
+        if known is None:
+            exports = self._files.exports(path)
+            table = self._tables.get(path)
+            if exports is not None:
+                known = exports, ()
+            elif table is not None:
+                names = {*table.imports, *table.bindings, *table.top_level()}
+                files = tuple(file for _, file in self._star_files(path, table))
+                known = frozenset(names) | self._files.below(path), files
+            elif path in self._tables:  # it cannot be read
+                known = frozenset(), ()
+            else:
                 return None
-            names |= further
-        return frozenset(names)
+            self._given[path] = known
+        return known
 
     def _below(self, path: str, parts: list[str]) -> list[Target]:
         """A name of a package that is a module below it (`pkg.ops.helper`)."""

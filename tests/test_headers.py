@@ -585,6 +585,9 @@ class _Files:
     def exports(self, path: str) -> frozenset[str] | None:
         return None
 
+    def below(self, path: str) -> frozenset[str]:
+        return frozenset()
+
 
 def lost(
     folder: Path, contents: Mapping[str, bytes], policy: UnknownBases
