@@ -29,7 +29,7 @@ class Locator:
         self._boundary = boundary
         self._search_paths = tuple(search_paths)
         self._exists: dict[str, frozenset[str]] = {}
-        self._roots: dict[str, tuple[str, ...]] = {}
+        self._roots: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         #: by folder and name
         self._found: dict[str, dict[str, tuple[str, int] | None]] = {}
         #: of what is found over and over one copy
@@ -66,7 +66,8 @@ class Locator:
             parts = [part for part in name.lstrip(".").split(".") if part]
             return self._walk(folder, parts) or self._package(folder, 0)
         parts = name.split(".")
-        for root in (*self._roots_of(folder), *self._above(folder, parts[0])):
+        own, others = self._roots_of(folder)
+        for root in (*own, *self._above(folder, parts[0]), *others):
             found = self._walk(root, parts)
             if found is not None:
                 return found
@@ -83,22 +84,23 @@ class Locator:
             if name == package:
                 yield folder
 
-    def _roots_of(self, folder: str) -> tuple[str, ...]:
-        """List the folders an absolute import may start from: package root, own folder, parents."""
+    def _roots_of(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """List the folders an absolute import may start from: the package root and the own folder;
+        parents and the search paths."""
         roots = self._roots.get(folder)
         if roots is None:
             top = folder
             while "__init__.py" in self._listing(top):
                 top = os.path.dirname(top)
-            chain = [top]
-            if folder != top:
-                chain.append(folder)
+            own = (top,) if folder == top else (top, folder)
+            chain: list[str] = []
             # folders without __init__.py may be namespace packages: the parents count as roots
             parent = top
             while parent != self._boundary and parent.startswith(self._boundary + os.sep):
                 parent = os.path.dirname(parent)
                 chain.append(parent)
-            roots = self._roots[folder] = (*dict.fromkeys(chain), *self._search_paths)
+            others = (item for item in (*chain, *self._search_paths) if item not in own)
+            roots = self._roots[folder] = own, tuple(dict.fromkeys(others))
         return roots
 
     def _walk(self, folder: str, parts: list[str]) -> tuple[str, int] | None:
@@ -137,7 +139,8 @@ def listing(folder: str) -> frozenset[str]:
             return frozenset(
                 entry.name
                 for entry in entries
-                if entry.name.endswith(".py") or ("." not in entry.name and entry.is_dir())
+                if entry.name.endswith(".py")
+                or ("." not in entry.name and entry.name != "__pycache__" and entry.is_dir())
             )
     except OSError:
         return frozenset()

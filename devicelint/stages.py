@@ -97,21 +97,19 @@ class Run:
             return self.analyse()
         if not all(map(_is_as_it_was, self._by_path.values())):
             return found
-        cache.keep_results(key, Results(found, {**store.rests_on, **self._folders_outside()}))
+        cache.keep_results(key, Results(found, {**store.rests_on, **self._folders()}))
         if self._basis is not None:
             cache.keep_basis(series, replace(self._basis, run=key))
             if self._footprint is not None:
                 cache.keep_footprint(key, self._footprint)
         return found
 
-    def _folders_outside(self) -> Mapping[str, str]:
-        """Name what is in the folders that were looked into and hold no given file: what else was
-        there, the given files tell."""
-        given = {os.path.dirname(path) for path in self._by_path}
+    def _folders(self) -> Mapping[str, str]:
+        """Name what is in the folders that were looked into: a module may appear there, also one
+        that is not among the given files."""
         return {
             folder + os.sep: listing_digest(names)
             for folder, names in self._locator.listings().items()
-            if folder not in given
         }
 
     def _recalled(self, cache: Cache, series: str, contents: Mapping[str, str]) -> Results | None:

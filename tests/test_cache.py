@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from devicelint import runner
 from devicelint.cache import Cache
 from devicelint.engine import analyse
 from devicelint.files import SourceFile
@@ -360,3 +361,20 @@ def test_facts_survive_their_json(package: Path) -> None:
 
     facts = extract_facts(ast.parse(HELPER))
     assert facts_from(frozen(json.dumps(facts))) == facts
+
+
+@pytest.mark.parametrize("helper", ["helper.py", "helper/__init__.py"])
+def test_a_module_that_appears_beside_a_file_given_by_name_counts(
+    helper: str, tmp_path: Path
+) -> None:
+    text = "import torch\nfrom helper import Base\n\n\nclass Net(Base):\n"
+    text += "    def __init__(self):\n        super().__init__()\n        self.t = torch.zeros(3)\n"
+    (tmp_path / "m.py").write_text(text, encoding="utf-8")
+    request = runner.Request(cwd=tmp_path, paths=("m.py",), cache=tmp_path / "cache")
+    assert runner.check(request, Settings()).files == ()
+    path = tmp_path / helper
+    path.parent.mkdir(exist_ok=True)
+    base = "from torch import nn\n\n\nclass Base(nn.Module):\n    pass\n"
+    path.write_text(base, encoding="utf-8")
+    (report,) = runner.check(request, Settings()).files
+    assert [(one.code, one.symbol) for one in report.findings] == [("DVL001", "Net.__init__")]

@@ -18,6 +18,7 @@ FILES = (
     "src/lib/models/deep/model.py",
     "src/lib/models/lib/inner.py",
     "src/lib/models/lib/deep/user.py",
+    "src/lib/models/lib/core/layers.py",
     "app/core/layers.py",
     "torch/nn/own.py",
 )
@@ -59,7 +60,7 @@ def test_a_package_is_found_from_within(
 def test_the_nearest_package_of_a_name_comes_first(folder: Path) -> None:
     user = "src/lib/models/lib/deep/user.py"
     assert found(folder, "app", user, "lib.inner.f") == ("src/lib/models/lib/inner.py", 2)
-    assert found(folder, "app", user, "lib.core.layers.f") == ("src/lib/core/layers.py", 3)
+    assert found(folder, "app", user, "lib.core.f") == ("src/lib/core/__init__.py", 2)
 
 
 def test_what_is_beside_a_package_is_not_found_from_within(folder: Path) -> None:
